@@ -111,6 +111,8 @@ class BodyAxes:
         for loop in (node for node in graph.nodes if node.op is while_):
             for result, terms in running_sums(loop).items():
                 classes = set.intersection(*(reduced.get(term, set()) for term in terms))
+                # Scaled by what has the axis, a sum is needed whole.
+                classes -= set(self.classes(result))
                 kept.update((term, classes) for term in terms)
                 for found in classes:
                     self._added.setdefault(found, set()).add(result)

@@ -2,35 +2,95 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from functools import cached_property
 
 import numpy as np
 
-from tracer.ir import Node, Value
+from tracer.ir import Graph, Node, Value
 from tracer.ir.combining import NEGATION, SAME_ELEMENTS
-from tracer.ops.binary import add, subtract
+from tracer.ops.binary import add, divide, multiply, subtract
 from tracer.ops.create import constant
 from tracer.ops.helpers import splat_of
+from tracer.ops.index import dynamic_update_slice
 from tracer.ops.join import pad
+from tracer.ops.rules import is_inexact
 
 
 def running_sums(loop: Node) -> dict[Value, list[Node]]:
     """Return the results of a loop that are sums of what some nodes of its body give.
 
-    Such a carry begins as zeros and is a sum of itself and of these terms in each step: linear in
-    them. Nothing else reads it or the terms. Negated or moved elements, or zeros beside them, are
-    the same. What a loop of known length tests is its counter.
+    Such a carry begins as zeros and is in each step linear in itself and in these terms: a sum of
+    them, negated, moved, beside zeros, scaled by what the loop knows otherwise, or written into it,
+    as the sums of all steps are. Nothing else reads the carry or the terms. What a loop of known
+    length tests is its counter.
     """
-    body = loop.params["body"]
-    uses = Counter(value for node in body.nodes for value in node.operands)
-    uses.update(body.outputs)
+    body = _Body(loop.params["body"])
     found = {}
-    for place, carry in enumerate(body.inputs):
+    for place, carry in enumerate(body.graph.inputs):
         if _is_zero(loop.operands[place]):
-            terms = _terms(body.outputs[place], carry, uses)
+            terms = body.terms(carry, body.graph.outputs[place])
             if terms:
                 found[loop.results[place]] = terms
     return found
+
+
+class _Body:
+    """Finds sums in the body of a loop."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._readers: dict[Value, list[Node]] = defaultdict(list)
+        for node in graph.nodes:
+            for value in node.operands:
+                self._readers[value].append(node)
+        self._uses = Counter(graph.outputs)
+        self._uses.update({value: len(nodes) for value, nodes in self._readers.items()})
+
+    def terms(self, carry: Value, total: Value) -> list[Node] | None:
+        """Return the terms of a sum that has all there is of the carry; None if it is no sum."""
+        stack, terms, carries, own = [total], [], 0, self._made_linearly_of([carry])
+        while stack:
+            value = stack.pop()
+            if value is carry:
+                carries += 1
+                continue
+            node = value.node
+            if node.op is None or self._uses[value] != 1 or len(node.results) != 1:
+                return None
+            parts = _linear_in(node)
+            if node.op is multiply:  # In one of two, and the other is no sum, or it would be lost.
+                parts = [x for x in parts if x in own or x in self._sums][:1]
+            stack += parts
+            if not parts:
+                terms.append(node)
+        return terms if carries == self._uses[carry] else None
+
+    @cached_property
+    def _sums(self) -> set[Value]:
+        """What is linear in sums over axes, each by itself."""
+        adding = (node for node in self.graph.nodes if "add" in node.axes.reduced.values())
+        return self._made_linearly_of([value for node in adding for value in node.results])
+
+    def _made_linearly_of(self, values: list[Value]) -> set[Value]:
+        found, stack = set(values), [*values]
+        while stack:
+            value = stack.pop()
+            for node in self._readers.get(value, ()):
+                if value in _linear_in(node) and node.results[0] not in found:
+                    found.add(node.results[0])
+                    stack.append(node.results[0])
+        return found
+
+
+def _linear_in(node: Node) -> list[Value]:
+    """Return the operands that a node is linear in: all together, but each of a product."""
+    if node.op in (add, subtract, multiply):
+        return [*node.operands]
+    if node.op is dynamic_update_slice:
+        return [*node.operands[:2]]
+    is_linear = _is_rounded_only(node) if node.op is divide else _keeps_sums(node)
+    return [node.operands[0]] if is_linear else []
 
 
 def _is_zero(value: Value) -> bool:
@@ -39,29 +99,15 @@ def _is_zero(value: Value) -> bool:
     return node.op is constant and not np.any(node.params["value"])
 
 
-def _terms(total: Value, carry: Value, uses: Counter[Value]) -> list[Node] | None:
-    """Return the terms of a sum that has all there is of the carry; None if it is no such sum."""
-    stack, terms, carries = [total], [], 0
-    while stack:
-        value = stack.pop()
-        if value is carry:
-            carries += 1
-            continue
-        node = value.node
-        if node.op is None or uses[value] != 1 or len(node.results) != 1:
-            return None
-        if node.op in (add, subtract):
-            stack += node.operands
-        elif _keeps_sums(node):
-            stack.append(node.operands[0])
-        else:
-            terms.append(node)
-    return terms if carries == uses[carry] else None
-
-
 def _keeps_sums(node: Node) -> bool:
     """Tell whether a node gives, of a sum, the sum of what it gives of the terms."""
     if node.op is pad:
         return _is_zero(node.operands[1])
     assert node.op is not None
-    return node.op.response in (SAME_ELEMENTS, NEGATION) and len(node.operands) == 1
+    is_moved = node.op.response in (SAME_ELEMENTS, NEGATION) and len(node.operands) == 1
+    return is_moved and (node.types[0].dtype == node.operands[0].dtype or _is_rounded_only(node))
+
+
+def _is_rounded_only(node: Node) -> bool:
+    """Tell whether results are floats: of whole numbers, each part would be cut off by itself."""
+    return is_inexact(node.types[0].dtype)

@@ -134,8 +134,39 @@ def total_that_turns(x: Any, y: Any) -> Any:
     return steps(lambda i, s: -(s + tnp.sin(i * u).sum(0))[::-1], tnp.zeros(M))
 
 
+def totals_of_each_step(x: Any, y: Any) -> Any:
+    def step(u: Any, t: Any) -> Any:
+        u = tnp.sin(u) + t
+        return u, (u.mean(), u.sum(0))
+
+    _, (means, sums) = tracer.scan(step, outer(x, y), tnp.arange(float(STEPS)))
+    return means, sums.sum(1)
+
+
+def total_that_decays(x: Any, y: Any) -> Any:
+    u = outer(x, y)
+
+    def step(i: Any, s: Any) -> Any:
+        return s * 0.9 + (1 - 0.9) * tnp.sin(i * u).sum(0) / (1 + i)
+
+    return steps(step, tnp.zeros(M))
+
+
+def total_that_a_carry_scales(x: Any, y: Any) -> Any:
+    u = outer(x, y)
+
+    def step(i: Any, s: Any) -> Any:
+        total, scale = s
+        return total * scale - scale * tnp.sin(i * u).sum(0)[:, None], tnp.cos(scale)
+
+    return steps(step, (tnp.zeros((M, 1)), tnp.ones(())))[0]
+
+
 CUT = [
     totals,
+    totals_of_each_step,
+    total_that_decays,
+    total_that_a_carry_scales,
     total_that_doubles,
     total_that_turns,
     gradient_of_weights,
@@ -238,7 +269,68 @@ def totals_of_two(x: Any, y: Any) -> Any:
     return steps(lambda i, s: s + tnp.sin(i * x).sum() + tnp.cos(i * y).sum(), 0.0)
 
 
+def sum_that_scales_elements(x: Any, y: Any) -> Any:
+    """All slices of the first carry ask for the sum of all."""
+
+    def step(i: Any, s: Any) -> Any:
+        total, u = s
+        return total + tnp.sin(u).sum() * u, u + i
+
+    return steps(step, (tnp.zeros(N), x))
+
+
+def total_of_products_of_sums(x: Any, y: Any) -> Any:
+    u = outer(x, y)
+
+    def step(i: Any, s: Any) -> Any:
+        return s + tnp.sin(i * u).sum() * tnp.cos(i * u).sum()
+
+    return steps(step, 0.0)
+
+
+def total_over_sums(x: Any, y: Any) -> Any:
+    u = outer(x, y)
+    return steps(lambda i, s: s + 1 / (2 + tnp.sin(i * u)).sum(), 0.0)
+
+
+def total_of_rounded_quotients(x: Any, y: Any) -> Any:
+    u = (10 * outer(x, y)).astype("int32")
+    return steps(lambda i, s: s + tracer.lax.div((i * u).sum(), 7), 0)
+
+
+def total_of_whole_numbers(x: Any, y: Any) -> Any:
+    u = outer(x, y)
+    return steps(lambda i, s: s + (i * u).sum().astype("int32"), 0)
+
+
+def total_that_scales_another(x: Any, y: Any) -> Any:
+    u = outer(x, y)
+
+    def step(i: Any, s: Any) -> Any:
+        first, second = s
+        return first + tnp.sin(i * u).sum(), second + first * tnp.cos(i * u).sum()
+
+    return steps(step, (0.0, 0.0))
+
+
+def written_at_a_sum(x: Any, y: Any) -> Any:
+    u = outer(x, y)
+
+    def step(i: Any, s: Any) -> Any:
+        place = tnp.clip(tnp.cos(i * u).sum().astype("int32") % 8, 0, 7)
+        return s.at[place].set(tnp.sin(i * u).sum())
+
+    return steps(step, tnp.zeros(8))
+
+
 WHOLE = [
+    sum_that_scales_elements,
+    total_of_products_of_sums,
+    total_over_sums,
+    total_of_rounded_quotients,
+    total_of_whole_numbers,
+    total_that_scales_another,
+    written_at_a_sum,
     total_from_one,
     total_that_is_read,
     total_of_squares_of_sums,
@@ -362,3 +454,30 @@ def test_within_a_tenth_of_the_memory(shape: tuple[int, int]) -> None:
     np.testing.assert_array_equal(limited(x, y), free(x, y))
     if min(shape) > 1:
         assert plan.minimum_bytes < 0.05 * plan.compiled_bytes
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("shape", [(250_007, 1), (1, 250_000), (499, 501)])
+@pytest.mark.parametrize("has_squares", [False, True])
+def test_without_a_limit(shape: tuple[int, int], has_squares: bool) -> None:
+    """Walks of points, of which a gradient keeps every step."""
+
+    def walk(x: Any, w: Any) -> Any:
+        def step(state: Any, push: Any) -> Any:
+            state = tnp.sin(state * w[0] + push) + state * w[1]
+            return state, (state**2).sum() if has_squares else None
+
+        state, squares = tracer.scan(step, x, tnp.arange(20.0))
+        return (state**3).mean() + (squares.sum() / x.size if has_squares else 0)
+
+    function = tracer.grad(walk, argnums=(0, 1))
+    x, w = np.random.default_rng(0).standard_normal(shape), np.array([0.3, 0.5])
+    free, whole = tracer.compile(function), tracer.compile(function, split="never")
+    if not has_squares and 1 not in shape:
+        assert free.plan(x, w).loops
+    limited = tracer.compile(function, memory_limit=free.plan(x, w).argument_bytes * 7)
+    assert limited.plan(x, w).loops
+    for other in (free, limited):
+        pairs = zip(other(x, w), whole(x, w), strict=True)
+        for found, wanted in pairs:
+            np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-14)
