@@ -162,7 +162,21 @@ def total_that_a_carry_scales(x: Any, y: Any) -> Any:
     return steps(step, (tnp.zeros((M, 1)), tnp.ones(())))[0]
 
 
+def random_steps_and_the_key(x: Any, y: Any) -> Any:
+    """The key and the time depend on no element, and are results."""
+
+    def step(i: Any, s: Any) -> Any:
+        u, key, time = s
+        key, own = tracer.random.split(key)
+        u = u * tnp.exp(0.1 * time * tracer.random.normal(own, (N, 1)))
+        return u, key, time + 0.1 * i
+
+    u, key, time = steps(step, (outer(x, y), tracer.random.key(0), 0.0))
+    return u.sum(0), tracer.random.key_data(key), time
+
+
 CUT = [
+    random_steps_and_the_key,
     totals,
     totals_of_each_step,
     total_that_decays,
@@ -303,6 +317,34 @@ def total_of_whole_numbers(x: Any, y: Any) -> Any:
     return steps(lambda i, s: s + (i * u).sum().astype("int32"), 0)
 
 
+def rows_and_their_mean(x: Any, y: Any) -> Any:
+    """The second result is small, and depends on all elements."""
+    return steps(lambda i, s: (tnp.sin(s[0]), s[0].mean() + s[1] ** 2), (outer(x, y), 1.0))
+
+
+def rows_and_a_total_of_random_numbers(x: Any, y: Any) -> Any:
+    """The second result depends on no row, and on as many numbers in each step."""
+
+    def step(i: Any, s: Any) -> Any:
+        u, key, total = s
+        key, own = tracer.random.split(key)
+        return tnp.sin(u), key, total + tracer.random.normal(own, (N, M))[0, 0]
+
+    u, _, total = steps(step, (outer(x, y), tracer.random.key(0), 1.0))
+    return u, total
+
+
+def rows_and_a_column(x: Any, y: Any) -> Any:
+    """The second result depends on no row, and on as many numbers that are carried."""
+
+    def step(i: Any, s: Any) -> Any:
+        u, v, _ = s
+        return tnp.sin(u), tnp.cos(v)[::-1, ::-1], v[0, 0]
+
+    u, _, corner = steps(step, (outer(x, y), outer(x, y) + 1, 1.0))
+    return u, corner
+
+
 def total_that_scales_another(x: Any, y: Any) -> Any:
     u = outer(x, y)
 
@@ -329,6 +371,9 @@ WHOLE = [
     total_over_sums,
     total_of_rounded_quotients,
     total_of_whole_numbers,
+    rows_and_their_mean,
+    rows_and_a_total_of_random_numbers,
+    rows_and_a_column,
     total_that_scales_another,
     written_at_a_sum,
     total_from_one,

@@ -1,0 +1,90 @@
+"""Loop distribution: small results of a loop over steps come from a loop of their own.
+
+A loop is cut along an axis only if each of its results has the axis, or is a sum along it. A count,
+the time or a random key that is handed from step to step has none, and depends on no element. It is
+computed once more in a loop beside (Kennedy & McKinley, "Loop Distribution with Arbitrary Control
+Flow", 1990), which takes a small part of the memory and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tracer import ops
+from tracer.ir import Builder, Graph, Node, Value
+
+_SMALL = 64
+"""A loop of so small a part of the memory of what another one carries is no cost beside it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some results of a loop, and the places of the carries that they depend on."""
+
+    loop: Node
+    results: tuple[Value, ...]
+    places: tuple[int, ...]
+
+    def write(self, operands: Sequence[Value]) -> list[Value]:
+        """Write a loop of these carries into the current builder, and return the results."""
+        kept = [operands[place] for place in self.places]
+        graphs = {
+            "condition": self._graph(self.loop.params["condition"].outputs, "condition"),
+            "body": self._graph([self._body.outputs[place] for place in self.places], "body"),
+        }
+        found = dict(zip(self.places, ops.while_(*kept, **graphs), strict=True))
+        return [found[result.index] for result in self.results]
+
+    @property
+    def _body(self) -> Graph:
+        body: Graph = self.loop.params["body"]
+        return body
+
+    def _graph(self, outputs: Sequence[Value], name: str) -> Graph:
+        whole: Graph = self.loop.params[name]
+        pruned = Graph(whole.inputs, outputs, whole.nodes)
+        with Builder() as builder:
+            kept = {place: builder.input(whole.input_types[place]) for place in self.places}
+            # What is not kept is not read.
+            anything = kept[self.places[0]]
+            given = [kept.get(place, anything) for place in range(len(whole.inputs))]
+            return builder.finish(builder.inline(pruned, given))
+
+
+def small_part(loop: Node, results: Iterable[Value]) -> Part | None:
+    """Return the part of a loop that gives those of its results that take little; None if none."""
+    most = sum(value.type.nbytes for value in loop.operands) // _SMALL
+    found = {result: _needed(loop, result, most) for result in results}
+    small = tuple(result for result, places in found.items() if places is not None)
+    places = set[int]().union(*(found[result] or () for result in small))
+    return Part(loop, small, tuple(sorted(places))) if small else None
+
+
+def _needed(loop: Node, result: Value, most: int) -> set[int] | None:
+    """Return the carries that a result depends on; None if a step computes more than `most` bytes.
+
+    So none of the carries is large, but those that the loop hands on as they are.
+    """
+    condition, body = loop.params["condition"], loop.params["body"]
+    needed = {result.index} | _read(condition, condition.outputs)[0]
+    stack = [*needed]
+    while stack:
+        read, largest = _read(body, [body.outputs[stack.pop()]])
+        if largest > most:
+            return None
+        stack += (new := read - needed)
+        needed |= new
+    return needed
+
+
+def _read(graph: Graph, outputs: Sequence[Value]) -> tuple[set[int], int]:
+    """Return which inputs some outputs depend on, and the bytes of the largest value in between."""
+    pruned = Graph(graph.inputs, outputs, graph.nodes)
+    values = {value for node in pruned.nodes for value in node.operands}.union(outputs)
+    places = {place for place, value in enumerate(graph.inputs) if value in values}
+    sizes = (type.nbytes for node in pruned.nodes for type in node.types)
+    return places, max(sizes, default=0)
+
+
+__all__ = ["Part", "small_part"]
