@@ -175,7 +175,21 @@ def random_steps_and_the_key(x: Any, y: Any) -> Any:
     return u.sum(0), tracer.random.key_data(key), time
 
 
+def total_and_the_key(x: Any, y: Any) -> Any:
+    """Both results are small; one of them depends on all elements."""
+
+    def step(i: Any, s: Any) -> Any:
+        u, key, total = s
+        key, own = tracer.random.split(key)
+        u = tnp.sin(u + tracer.random.normal(own))
+        return u, key, total + u.sum()
+
+    _, key, total = steps(step, (outer(x, y), tracer.random.key(0), 0.0))
+    return total, tracer.random.key_data(key)
+
+
 CUT = [
+    total_and_the_key,
     random_steps_and_the_key,
     totals,
     totals_of_each_step,

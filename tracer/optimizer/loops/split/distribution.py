@@ -8,14 +8,14 @@ Flow", 1990), which takes a small part of the memory and time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value
 
 _SMALL = 64
-"""A loop of so small a part of the memory of what another one carries is no cost beside it."""
+"""Values of so small a part of the largest one that a loop carries are no cost beside it."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,11 @@ class Part:
             return builder.finish(builder.inline(pruned, given))
 
 
-def small_part(loop: Node, results: Iterable[Value]) -> Part | None:
+def small_part(loop: Node, results: Sequence[Value]) -> Part | None:
     """Return the part of a loop that gives those of its results that take little; None if none."""
-    most = sum(value.type.nbytes for value in loop.operands) // _SMALL
-    found = {result: _needed(loop, result, most) for result in results}
+    most = max(value.type.nbytes for value in loop.operands) // _SMALL
+    may_be_small = [result for result in results if result.type.nbytes <= most]
+    found = {result: _needed(loop, result, most) for result in may_be_small}
     small = tuple(result for result, places in found.items() if places is not None)
     places = set[int]().union(*(found[result] or () for result in small))
     return Part(loop, small, tuple(sorted(places))) if small else None
