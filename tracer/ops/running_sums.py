@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 
 from tracer.ir import Node, Value
 from tracer.ir.combining import NEGATION, SAME_ELEMENTS
 from tracer.ops.binary import add, subtract
+from tracer.ops.compare import convert
 from tracer.ops.create import constant
 from tracer.ops.helpers import splat_of
 from tracer.ops.join import pad
+from tracer.ops.rules import dtype_kind, is_inexact
 
 
 def running_sums(loop: Node) -> dict[Value, list[Node]]:
@@ -63,5 +66,18 @@ def _keeps_sums(node: Node) -> bool:
     """Tell whether a node gives, of a sum, the sum of what it gives of the terms."""
     if node.op is pad:
         return _is_zero(node.operands[1])
+    if node.op is convert:
+        return _converts_sums(node.operands[0].dtype, node.types[0].dtype)
     assert node.op is not None
     return node.op.response in (SAME_ELEMENTS, NEGATION) and len(node.operands) == 1
+
+
+def _converts_sums(before: np.dtype[Any], after: np.dtype[Any]) -> bool:
+    """Tell whether a sum is converted to the sum of the converted terms, but for rounding.
+
+    Fractions are cut off, and what wrapped around in few bits is another number in more.
+    """
+    if is_inexact(before) or is_inexact(after):
+        return is_inexact(before) and is_inexact(after)
+    are_integers = dtype_kind(before) in "iu" and dtype_kind(after) in "iu"
+    return are_integers and after.itemsize <= before.itemsize

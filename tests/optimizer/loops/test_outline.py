@@ -129,6 +129,11 @@ def total_that_doubles(x: Any, y: Any) -> Any:
     return steps(lambda i, s: s + s + tnp.sin(i * u).sum(), 0.0)
 
 
+def total_in_few_bits(x: Any, y: Any) -> Any:
+    u = (10 * outer(x, y)).astype("int32")
+    return steps(lambda i, s: s + (u + i).sum(dtype="int32").astype("int8"), np.int8(0))
+
+
 def total_that_turns(x: Any, y: Any) -> Any:
     u = outer(x, y)
     return steps(lambda i, s: -(s + tnp.sin(i * u).sum(0))[::-1], tnp.zeros(M))
@@ -136,6 +141,7 @@ def total_that_turns(x: Any, y: Any) -> Any:
 
 CUT = [
     totals,
+    total_in_few_bits,
     total_that_doubles,
     total_that_turns,
     gradient_of_weights,
@@ -200,6 +206,18 @@ def total_from_one(x: Any, y: Any) -> Any:
     return steps(lambda i, s: s + tnp.sin(i * outer(x, y)).sum(), 1.0)
 
 
+def total_of_truncated_sums(x: Any, y: Any) -> Any:
+    """Fractions of each slice's sum would be lost."""
+    u = outer(x, y)
+    return steps(lambda i, s: s + (u * i).sum().astype("int32"), np.int32(0))
+
+
+def total_of_sums_that_wrap(x: Any, y: Any) -> Any:
+    """A slice's sum does not wrap around where the sum of all does."""
+    u = (10 * outer(x, y)).astype("int8")
+    return steps(lambda i, s: s + u.sum(dtype="int8").astype("int32"), np.int32(0))
+
+
 def total_that_is_read(x: Any, y: Any) -> Any:
     return steps(lambda i, s: s + tnp.sin(s + outer(x, y)).sum(), 0.0)
 
@@ -240,6 +258,8 @@ def totals_of_two(x: Any, y: Any) -> Any:
 
 WHOLE = [
     total_from_one,
+    total_of_truncated_sums,
+    total_of_sums_that_wrap,
     total_that_is_read,
     total_of_squares_of_sums,
     total_with_more,
