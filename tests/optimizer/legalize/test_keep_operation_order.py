@@ -149,6 +149,16 @@ def test_infinities_nan_and_zeros(dtype: str) -> None:
             np.testing.assert_array_equal(np.asarray(found), wanted)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logarithms_of_negative_powers_are_none(dtype: str) -> None:
+    x, y = np.array([[-3, -2, 2, -2], [3, 2, 3, 0]], dtype)
+    for log in ("log", "log2", "log1p"):
+        with np.errstate(invalid="ignore"):
+            wanted = getattr(np, log)((x**y)[None])
+        found = tracer.compile(lambda x, y, log=log: getattr(tnp, log)((x**y)[None]))(x, y)
+        np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-6)
+
+
 @pytest.mark.parametrize("divisor", [6e-8, 1e-5, 49, 3e4, 6e4])
 def test_float16_divides(divisor: float) -> None:
     """The reciprocal was infinite, 0 * inf; of large divisors it had three digits."""

@@ -6,6 +6,8 @@ multiples of 1/16 in float32; `(x * 1e-30) * 1e-30` becomes zero; of `x / y / z`
 (`writer.rounded`) it puts nothing together. What is computed of numbers alone is a number to it,
 too: `2.0**100`, of which `ldexp` multiplies by four.
 
+Of `log(x**y)` it makes `y * log(abs(x))`, a number where the logarithm of a negative power is NaN.
+
 Of a product by truth values it makes a choice between a number and 0, where 0 * inf is NaN.
 
 A quotient by one number becomes a product by its rounded reciprocal. That is off by one unit in the
@@ -58,6 +60,9 @@ def _in_order(graph: Graph, log: PassLog) -> Graph:
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
     ) -> Sequence[Value] | None:
+        if node.op is ops.log and _is_power(node.operands[0]):
+            log.applied.append(f"log of a power of {node.types[0]}")
+            return builder.copy(node, (rounded(operands[0]),))
         if node.op not in (*_SUMS, *_PRODUCTS) or node.types[0].dtype.kind not in "fc":
             return None
         found = [
@@ -76,6 +81,11 @@ def _in_order(graph: Graph, log: PassLog) -> Graph:
         return builder.copy(node, tuple(found))
 
     return rebuild(graph, rewrite)
+
+
+def _is_power(value: Value) -> bool:
+    """Tell whether a value is a real power."""
+    return moved_from(value).node.op is ops.power and value.dtype.kind == "f"
 
 
 def _numbers(graph: Graph) -> set[Value]:
