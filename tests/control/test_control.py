@@ -213,6 +213,24 @@ class TestForiLoop:
         with pytest.raises(DTypeError, match="unroll"):
             fori_loop(0, tnp.array(3), lambda i, x: x, 1.0, unroll=2)
 
+    @pytest.mark.parametrize("bound", [int, tnp.array])
+    def test_errors_say_fori_loop_and_show_no_counter(self, bound: Any) -> None:
+        def refuses(error: type[Exception], match: str, body: Any, init: Any) -> None:
+            with pytest.raises(error, match=f"^fori_loop: {match}"):
+                fori_loop(0, bound(3), body, init)
+
+        nested = r"the carry is nested as PyTreeSpec\(\*\), .* as PyTreeSpec\(\(\*, \*\)\)\n"
+        refuses(TracingError, nested, lambda i, x: (x, x), np.ones(3))
+        refuses(ShapeError, r"the carry is float64\[3\]", lambda i, x: x[:2], np.ones(3))
+        turned = r"the carry at \['a'\] is float64"
+        refuses(DTypeError, turned, lambda i, x: {"a": x["a"] > 0}, {"a": np.ones(3)})
+        refuses(DTypeError, r"init_val\['a'\] is 'x'", lambda i, x: x, {"a": "x"})
+        refuses(DTypeError, "the result of text is 'x'", text, np.ones(3))
+
+
+def text(index: Any, carry: Any) -> str:
+    return "x"
+
 
 class TestScan:
     @pytest.mark.xla

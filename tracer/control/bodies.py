@@ -75,8 +75,8 @@ def check_callable(name: str, what: str, function: Any) -> None:
         raise DTypeError(f"{name}: {what} is {function!r}, which is no function", mend="give one")
 
 
-def flatten_arguments(name: str, what: str, values: Any) -> Arguments:
-    """Return the leaves of nested arrays.
+def flatten_arguments(name: str, what: str, values: Any, inside: str = "") -> Arguments:
+    """Return the leaves of nested arrays; of what users gave, `inside` is where it stands.
 
     Raises
     ------
@@ -84,6 +84,7 @@ def flatten_arguments(name: str, what: str, values: Any) -> Arguments:
         A leaf is no array, nor a number.
     """
     paths, leaves, structure = tree.flatten_with_paths(values)
+    paths = [path.removeprefix(inside) for path in paths]
     for path, leaf in zip(paths, leaves, strict=True):
         _require_array(name, f"{what}{path}", leaf)
     return Arguments([as_given(leaf) for leaf in leaves], paths, structure)
@@ -117,13 +118,18 @@ def trace_body(
         paths, leaves, found = tree.flatten_with_paths(result)
         outputs = []
         for position, (path, leaf) in enumerate(zip(paths, leaves, strict=True)):
-            _require_array(name, f"the result{path} of {_name_of(function)}", leaf)
+            require_result(name, function, path, leaf)
             wanted = expected[position] if position < len(expected) else None
             outputs.append(_as_output(leaf, wanted))
         graph, captured = recording.finish(outputs)
         return Body(graph, captured, found, [output._signature for output in outputs])
 
     return recorded(record)
+
+
+def require_result(name: str, function: Any, path: str, leaf: Any) -> None:
+    """Raise `DTypeError` unless a leaf of what a function of the user's returned is an array."""
+    _require_array(name, f"the result{path} of {_name_of(function)}", leaf)
 
 
 def _name_of(function: Any) -> str:

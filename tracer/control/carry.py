@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tracer import tree
 from tracer.array.array import Array
@@ -45,6 +46,13 @@ def _promoted(array: Array, output: Signature) -> Array:
     return as_weak(promoted) if isinstance(output, WeakType) else promoted
 
 
+_WHAT = "the carry", "the carry that the body returns"
+_MEND = (
+    "return the carry with the structure, shapes and dtypes it came with; convert with astype, in "
+    "the body or before the loop"
+)
+
+
 def check_carry(
     name: str, init: Arguments, structure: tree.Structure, results: Sequence[Value]
 ) -> None:
@@ -52,13 +60,18 @@ def check_carry(
     types = [value.type for value in results]
     check_same(
         name,
-        ("the carry", init.structure, init.types),
-        ("the carry that the body returns", structure, types),
+        (_WHAT[0], init.structure, init.types),
+        (_WHAT[1], structure, types),
         init.paths,
-        "return the carry with the structure, shapes and dtypes it came with; convert with "
-        "astype, in the body or before the loop",
+        _MEND,
         results,
     )
 
 
-__all__ = ["check_carry", "settle_carry"]
+def check_nesting(name: str, before: Any, after: Any) -> None:
+    """Raise unless a step returns a carry that is nested as it came."""
+    first, second = map(tree.structure, (before, after))
+    check_same(name, (_WHAT[0], first, ()), (_WHAT[1], second, ()), (), _MEND)
+
+
+__all__ = ["check_carry", "check_nesting", "settle_carry"]

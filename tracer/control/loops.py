@@ -20,10 +20,11 @@ from tracer.control.bodies import (
     Captures,
     check_callable,
     flatten_arguments,
+    require_result,
     trace_body,
 )
-from tracer.control.carry import check_carry, settle_carry
-from tracer.control.scanning import scan
+from tracer.control.carry import check_carry, check_nesting, settle_carry
+from tracer.control.scanning import scan_steps
 from tracer.errors import DTypeError, RangeError, ShapeError, with_short_traceback
 from tracer.ir import Builder, Graph
 
@@ -67,7 +68,17 @@ def while_loop(
     name = "while_loop"
     check_callable(name, "cond_fun", cond_fun)
     check_callable(name, "body_fun", body_fun)
-    given = flatten_arguments(name, "init_val", init_val)
+    return _while_steps(name, cond_fun, body_fun, init_val)
+
+
+def _while_steps(
+    name: str,
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    init_val: Any,
+    inside: str = "",
+) -> Any:
+    given = flatten_arguments(name, "init_val", init_val, inside)
     structure = tree.structure((init_val,))
 
     def trace(types: Sequence[Signature]) -> Body:
@@ -180,12 +191,22 @@ def fori_loop(
     for bound in (start, stop):
         if bound.shape != () or bound.dtype.kind in "bc":
             raise DTypeError(f"fori_loop: a bound is {bound.type}", mend="give real scalars")
-    result = while_loop(
+    result = _while_steps(
+        "fori_loop",
         lambda state: state[0] < state[1],
-        lambda state: (state[0] + 1, state[1], body_fun(state[0], state[2])),
+        lambda state: (state[0] + 1, state[1], _step(body_fun, state[0], state[2])),
         (start, stop, init_val),
+        "[2]",
     )
     return result[2]
+
+
+def _step(body_fun: Callable[[Any, Any], Any], index: Any, value: Any) -> Any:
+    result = body_fun(index, value)
+    for path, leaf in zip(*tree.flatten_with_paths(result)[:2], strict=True):
+        require_result("fori_loop", body_fun, path, leaf)
+    check_nesting("fori_loop", value, result)
+    return result
 
 
 def _bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
@@ -225,9 +246,10 @@ def _counted(
 ) -> Any:
     def step(carry: Any, _: None) -> tuple[Any, None]:
         index, value = carry
-        return (index + 1, body_fun(index, value)), None
+        return (index + 1, _step(body_fun, index, value)), None
 
-    return scan(step, (first, init_val), None, length, unroll=unroll)[0][1]
+    start = "init_val", (first, init_val)
+    return scan_steps("fori_loop", step, start, None, length, unroll=unroll, inside="[1]")[0][1]
 
 
 __all__ = ["fori_loop", "while_loop"]

@@ -80,13 +80,30 @@ def scan(
     >>> float(total), sums.tolist()
     (6.0, [0.0, 1.0, 3.0, 6.0])
     """
-    name = "scan"
-    check_callable(name, "f", f)
+    check_callable("scan", "f", f)
+    return scan_steps("scan", f, ("init", init), xs, length, reverse, unroll)
+
+
+def scan_steps(
+    name: str,
+    f: Callable[[Any, Any], Any],
+    first: tuple[str, Any],
+    xs: Any,
+    length: int | None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    inside: str = "",
+) -> tuple[Any, Any]:
+    """Scan for the function that users called, which `name` says.
+
+    `first` is the name and the value of the first carry; `inside` is where in it that stands which
+    users gave.
+    """
     slices = flatten_arguments(name, "xs", xs)
     steps = count_steps(name, slices, length)
     copies = _copies(name, unroll, steps)
-    given = flatten_arguments(name, "init", init)
-    loop = _Loop(name, f, given, tree.structure((init, xs)), slices, steps)
+    given = flatten_arguments(name, *first, inside)
+    loop = _Loop(name, f, given, tree.structure((first[1], xs)), slices, steps)
     arrays = weakened(loop.run(bool(reverse), copies), loop.weak)
     carry = tree.unflatten(given.structure, arrays[: len(given.arrays)])
     return carry, tree.unflatten(loop.results, arrays[len(given.arrays) :])
@@ -212,4 +229,4 @@ def _pair_checked(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-__all__ = ["count_steps", "scan"]
+__all__ = ["count_steps", "scan", "scan_steps"]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from tracer.ir import Graph, Node, Value
 from tracer.ir.combining import NEGATION, SAME_ELEMENTS
 from tracer.ops.binary import add, divide, multiply, subtract
+from tracer.ops.compare import convert
 from tracer.ops.create import constant
 from tracer.ops.helpers import splat_of
 from tracer.ops.index import dynamic_update_slice
 from tracer.ops.join import pad
-from tracer.ops.rules import is_inexact
+from tracer.ops.rules import dtype_kind, is_inexact
 
 
 def running_sums(loop: Node) -> dict[Value, list[Node]]:
@@ -89,8 +91,20 @@ def _linear_in(node: Node) -> list[Value]:
         return [*node.operands]
     if node.op is dynamic_update_slice:
         return [*node.operands[:2]]
-    is_linear = _is_rounded_only(node) if node.op is divide else _keeps_sums(node)
+    is_linear = _is_scaled(node) if node.op is divide else _keeps_sums(node)
     return [node.operands[0]] if is_linear else []
+
+
+def _is_scaled(node: Node) -> bool:
+    """Tell whether a quotient is one by a number that is known, of what is not cut off.
+
+    Parts over zero may be infinities of both signs, whose sum is none.
+    """
+    divisor = (splat_of(node.operands[1]) or node.operands[1]).node
+    if divisor.op is not constant or not is_inexact(node.types[0].dtype):
+        return False
+    number = divisor.params["value"]
+    return bool(np.all(np.isfinite(number) & (number != 0)))
 
 
 def _is_zero(value: Value) -> bool:
@@ -103,11 +117,18 @@ def _keeps_sums(node: Node) -> bool:
     """Tell whether a node gives, of a sum, the sum of what it gives of the terms."""
     if node.op is pad:
         return _is_zero(node.operands[1])
+    if node.op is convert:
+        return _converts_sums(node.operands[0].dtype, node.types[0].dtype)
     assert node.op is not None
-    is_moved = node.op.response in (SAME_ELEMENTS, NEGATION) and len(node.operands) == 1
-    return is_moved and (node.types[0].dtype == node.operands[0].dtype or _is_rounded_only(node))
+    return node.op.response in (SAME_ELEMENTS, NEGATION) and len(node.operands) == 1
 
 
-def _is_rounded_only(node: Node) -> bool:
-    """Tell whether results are floats: of whole numbers, each part would be cut off by itself."""
-    return is_inexact(node.types[0].dtype)
+def _converts_sums(before: np.dtype[Any], after: np.dtype[Any]) -> bool:
+    """Tell whether a sum is converted to the sum of the converted terms, but for rounding.
+
+    Fractions are cut off, and what wrapped around in few bits is another number in more.
+    """
+    if is_inexact(before) or is_inexact(after):
+        return is_inexact(before) and is_inexact(after)
+    are_integers = dtype_kind(before) in "iu" and dtype_kind(after) in "iu"
+    return are_integers and after.itemsize <= before.itemsize

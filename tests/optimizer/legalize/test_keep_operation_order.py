@@ -74,7 +74,11 @@ def test_what_is_left_alone() -> None:
     assert kept(lambda x, y: -0.5 * (y * 3) + (x * 2) / 4) == 0
     assert kept(lambda x, y: tnp.floor(x / y)) == 0
     assert kept(lambda x, y: tnp.floor(x / 4)) == 0
+    assert kept(lambda x, y: tnp.sin((x[:, None] * 0.1) * y)) == 0
+    assert kept(lambda x, y: (x[:, None] * 0.5) * y) == 0
     assert kept(lambda x, y: x + 1 + 2, "int32") == 0
+    assert kept(lambda x, y: x * 2 * 2j / y, "complex64") == 0
+    assert kept(lambda x, y: x * (1 + 1j) * 2.5, "complex64") == 1
     assert kept(lambda x, y: x + 1.5 + 2) == 1
 
 
@@ -86,6 +90,12 @@ FORMS: dict[str, Function] = {
     "viewed": lambda x, m: (x + 1e6)[:, None] - 1e6,
     "multiplied twice": lambda x, m: x * 0.1 * 3,
     "underflow": lambda x, m: ((x * 1e-30) * 1e-30) * 1e30 * 1e30,
+    "scaled rows": lambda x, m: (x[:, None] * 0.1) * x[:9],
+    "scaled columns": lambda x, m: (x[:, None] * (x[:9] * 1e-30)) * (x * 1e-30)[:, None],
+    "rows of a scaled one": lambda x, m: x[:9] * (1e-30 * (x[:, None] * x[:9])),
+    "underflow of rows": lambda x, m: ((x[:, None] + x[:9]) * 1e30 * 1e-30) * (x[:9] * 1e-20),
+    "scaled by an argument": lambda x, m: ((x * 1e30) * 1e-30) * (x[3] * 1e-30),
+    "floor of scaled rows": lambda x, m: m.floor(((x[:, None] * 0.3) * x[:48]) * 5),
     "quotient of a quotient": lambda x, m: x / m.flip(x) / m.roll(x, 1),
     "by a quotient": lambda x, m: x / (m.flip(x) / m.roll(x, 1)),
     "overflow": lambda x, m: (x * 1e30) / (x * 1e30) / (x * 1e30),
@@ -111,6 +121,16 @@ def test_every_digit_is_numpys(form: str, dtype: str) -> None:
     np.testing.assert_array_equal(np.asarray(found), FORMS[form](x, np))
 
 
+COMPLEX = ["multiplied twice", "underflow", "scaled rows", "underflow of rows", "added and added"]
+
+
+@pytest.mark.parametrize("form", COMPLEX)
+def test_complex_numbers_are_numpys(form: str) -> None:
+    x = (np.arange(1, 200) * (1 - 2j)).astype("complex64")
+    found = tracer.compile(lambda x: FORMS[form](x, tnp))(x)
+    np.testing.assert_allclose(np.asarray(found), FORMS[form](x, np), rtol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_one_by_one_quotients_are_numpys(dtype: str) -> None:
     """The rounding down is in another program: `floor(x / 49)` of 49 was 0."""
@@ -127,6 +147,16 @@ def test_infinities_nan_and_zeros(dtype: str) -> None:
             quotient = x / divisor
         for found, wanted in zip(compiled(x, divisor), (np.sign(quotient), quotient), strict=True):
             np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logarithms_of_negative_powers_are_none(dtype: str) -> None:
+    x, y = np.array([[-3, -2, 2, -2], [3, 2, 3, 0]], dtype)
+    for log in ("log", "log2", "log1p"):
+        with np.errstate(invalid="ignore"):
+            wanted = getattr(np, log)((x**y)[None])
+        found = tracer.compile(lambda x, y, log=log: getattr(tnp, log)((x**y)[None]))(x, y)
+        np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize("divisor", [6e-8, 1e-5, 49, 3e4, 6e4])

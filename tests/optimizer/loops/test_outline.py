@@ -129,6 +129,11 @@ def total_that_doubles(x: Any, y: Any) -> Any:
     return steps(lambda i, s: s + s + tnp.sin(i * u).sum(), 0.0)
 
 
+def total_in_few_bits(x: Any, y: Any) -> Any:
+    u = (10 * outer(x, y)).astype("int32")
+    return steps(lambda i, s: s + (u + i).sum(dtype="int32").astype("int8"), np.int8(0))
+
+
 def total_that_turns(x: Any, y: Any) -> Any:
     u = outer(x, y)
     return steps(lambda i, s: -(s + tnp.sin(i * u).sum(0))[::-1], tnp.zeros(M))
@@ -147,7 +152,7 @@ def total_that_decays(x: Any, y: Any) -> Any:
     u = outer(x, y)
 
     def step(i: Any, s: Any) -> Any:
-        return s * 0.9 + (1 - 0.9) * tnp.sin(i * u).sum(0) / (1 + i)
+        return s * 0.9 + (1 - 0.9) * tnp.sin(i * u).sum(0) / 4 * (1 + i)
 
     return steps(step, tnp.zeros(M))
 
@@ -195,6 +200,7 @@ CUT = [
     totals_of_each_step,
     total_that_decays,
     total_that_a_carry_scales,
+    total_in_few_bits,
     total_that_doubles,
     total_that_turns,
     gradient_of_weights,
@@ -259,6 +265,18 @@ def total_from_one(x: Any, y: Any) -> Any:
     return steps(lambda i, s: s + tnp.sin(i * outer(x, y)).sum(), 1.0)
 
 
+def total_of_truncated_sums(x: Any, y: Any) -> Any:
+    """Fractions of each slice's sum would be lost."""
+    u = outer(x, y)
+    return steps(lambda i, s: s + (u * i).sum().astype("int32"), np.int32(0))
+
+
+def total_of_sums_that_wrap(x: Any, y: Any) -> Any:
+    """A slice's sum does not wrap around where the sum of all does."""
+    u = (10 * outer(x, y)).astype("int8")
+    return steps(lambda i, s: s + u.sum(dtype="int8").astype("int32"), np.int32(0))
+
+
 def total_that_is_read(x: Any, y: Any) -> Any:
     return steps(lambda i, s: s + tnp.sin(s + outer(x, y)).sum(), 0.0)
 
@@ -321,14 +339,20 @@ def total_over_sums(x: Any, y: Any) -> Any:
     return steps(lambda i, s: s + 1 / (2 + tnp.sin(i * u)).sum(), 0.0)
 
 
+def total_over_the_step(x: Any, y: Any) -> Any:
+    """At first over zero, where slices may be infinities of both signs."""
+    u = outer(x, y)
+    return steps(lambda i, s: s + tnp.cos(i * u * 1e9).sum() / i, 0.0)
+
+
+def total_over_zero(x: Any, y: Any) -> Any:
+    u = outer(x, y)
+    return steps(lambda i, s: s + tnp.cos(i * u * 1e9).sum() / 0.0, 0.0)
+
+
 def total_of_rounded_quotients(x: Any, y: Any) -> Any:
     u = (10 * outer(x, y)).astype("int32")
     return steps(lambda i, s: s + tracer.lax.div((i * u).sum(), 7), 0)
-
-
-def total_of_whole_numbers(x: Any, y: Any) -> Any:
-    u = outer(x, y)
-    return steps(lambda i, s: s + (i * u).sum().astype("int32"), 0)
 
 
 def rows_and_their_mean(x: Any, y: Any) -> Any:
@@ -383,14 +407,17 @@ WHOLE = [
     sum_that_scales_elements,
     total_of_products_of_sums,
     total_over_sums,
+    total_over_the_step,
+    total_over_zero,
     total_of_rounded_quotients,
-    total_of_whole_numbers,
     rows_and_their_mean,
     rows_and_a_total_of_random_numbers,
     rows_and_a_column,
     total_that_scales_another,
     written_at_a_sum,
     total_from_one,
+    total_of_truncated_sums,
+    total_of_sums_that_wrap,
     total_that_is_read,
     total_of_squares_of_sums,
     total_with_more,

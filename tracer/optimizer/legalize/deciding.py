@@ -285,7 +285,13 @@ def is_constant(value: Value, test: Callable[[Any], Any] = lambda x: True) -> bo
 
 def is_power_of_two(value: Value) -> bool:
     """Tell whether a product by a value is exact, as that is known to be powers of two."""
-    return is_constant(value, lambda x: np.abs(np.frexp(x)[0]) == 0.5)
+    return is_constant(value, lambda x: np.abs(np.frexp(_only_part(x))[0]) == 0.5)
+
+
+def _only_part(numbers: Any) -> Any:
+    """Return the one part of each complex number that is not zero; NaN where both are not."""
+    is_one = (numbers.real == 0) | (numbers.imag == 0)
+    return np.where(is_one, numbers.real + numbers.imag, np.nan)
 
 
 __all__ = [

@@ -2,8 +2,11 @@
 
 The simplifier computes with real numbers. `(x + 1e6) - 1e6` becomes `x`, though it rounds `x` to
 multiples of 1/16 in float32; `(x * 1e-30) * 1e-30` becomes zero; of `x / y / z` it makes
-`x / (y * z)`, which overflows. Behind a choice (`writer.rounded`) it puts nothing together. What is
-computed of numbers alone is a number to it, too: `2.0**100`, of which `ldexp` multiplies by four.
+`x / (y * z)`, which overflows; of `(x * 1e-30) * row` it makes `x * (1e-30 * row)`. Behind a choice
+(`writer.rounded`) it puts nothing together. What is computed of numbers alone is a number to it,
+too: `2.0**100`, of which `ldexp` multiplies by four.
+
+Of `log(x**y)` it makes `y * log(abs(x))`, a number where the logarithm of a negative power is NaN.
 
 Of a product by truth values it makes a choice between a number and 0, where 0 * inf is NaN.
 
@@ -57,11 +60,16 @@ def _in_order(graph: Graph, log: PassLog) -> Graph:
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
     ) -> Sequence[Value] | None:
-        if node.op not in (*_SUMS, *_PRODUCTS) or node.types[0].dtype.kind != "f":
+        if node.op is ops.log and _is_power(node.operands[0]):
+            log.applied.append(f"log of a power of {node.types[0]}")
+            return builder.copy(node, (rounded(operands[0]),))
+        if node.op not in (*_SUMS, *_PRODUCTS) or node.types[0].dtype.kind not in "fc":
             return None
         found = [
             rounded(operand)
-            if _is_put_together(node, old, numbers) or _is_mask(node, old)
+            if _is_put_together(node, old, numbers)
+            or _is_scaled_row(node, old, numbers, deciding)
+            or _is_mask(node, old)
             else operand
             for old, operand in zip(node.operands, operands, strict=True)
         ]
@@ -73,6 +81,11 @@ def _in_order(graph: Graph, log: PassLog) -> Graph:
         return builder.copy(node, tuple(found))
 
     return rebuild(graph, rewrite)
+
+
+def _is_power(value: Value) -> bool:
+    """Tell whether a value is a real power."""
+    return moved_from(value).node.op is ops.power and value.dtype.kind == "f"
 
 
 def _numbers(graph: Graph) -> set[Value]:
@@ -105,10 +118,32 @@ def _has_constant(node: Node, numbers: Collection[Value]) -> bool:
 
 def _is_small_power_of_two(value: Value) -> bool:
     """Tell whether a product by a value is exact, and by a few of them, too."""
-    if not is_power_of_two(value):
-        return False
+    return is_power_of_two(value) and _is_moderate(value)
+
+
+def _is_moderate(value: Value) -> bool:
+    """Tell whether a known number is far from where products by it over- or underflow."""
     most = np.finfo(value.dtype).maxexp // 8
-    return is_constant(value, lambda x: np.abs(np.frexp(x)[1]) <= most)
+    return is_constant(
+        value, lambda x: all(np.all(np.abs(np.frexp(y)[1]) <= most) for y in (x.real, x.imag))
+    )
+
+
+def _is_scaled_row(
+    node: Node, operand: Value, numbers: Collection[Value], deciding: Collection[Value]
+) -> bool:
+    """Tell whether the simplifier multiplies what is repeated by a number, not `operand`.
+
+    Of `(x * 0.3) * row` it makes `x * (0.3 * row)`. Where the last digit decides nothing, a number
+    of moderate size may be where it likes.
+    """
+    inner = operand.node
+    if node.op is not ops.multiply or inner.op is not ops.multiply:
+        return False
+    if not any(is_repeated(other) for other in node.operands if other is not operand):
+        return False
+    is_moderate = all(map(_is_moderate, filter(is_constant, inner.operands)))
+    return _has_constant(inner, numbers) and (not is_moderate or node.results[0] in deciding)
 
 
 def _is_mask(node: Node, value: Value) -> bool:
@@ -123,7 +158,7 @@ def _is_mask(node: Node, value: Value) -> bool:
 
 def _is_exact_quotient(node: Node, deciding: Collection[Value]) -> bool:
     """Tell whether a node divides by one number, of which a reciprocal would not do."""
-    if node.op is not ops.divide:
+    if node.op is not ops.divide or node.types[0].dtype.kind != "f":
         return False
     divided, divisor = node.operands
     if is_constant(divisor, lambda number: _has_no_reciprocal(number, divisor.dtype)):
