@@ -193,7 +193,27 @@ def total_and_the_key(x: Any, y: Any) -> Any:
     return total, tracer.random.key_data(key)
 
 
+def likelihood(x: Any, y: Any) -> Any:
+    """Of many series of random numbers, with its gradient: a filter's, of which steps are sums."""
+
+    def total(w: Any, series: Any) -> Any:
+        def step(s: Any, time: Any) -> Any:
+            mean, spread = s
+            value = tnp.sin(time * series)
+            spread = spread + w[0] ** 2
+            gain = spread / (spread + w[1] ** 2)
+            away = value - mean
+            log = -tnp.log(spread + w[1] ** 2) - away**2 / (spread + w[1] ** 2)
+            return (mean + gain * away, (1 - gain) * spread), log.sum()
+
+        start = tnp.zeros((N, M)), tnp.ones((N, M))
+        return tracer.scan(step, start, tnp.arange(float(STEPS)))[1].mean()
+
+    return tracer.value_and_grad(total)(y[:2], outer(x, y))
+
+
 CUT = [
+    likelihood,
     total_and_the_key,
     random_steps_and_the_key,
     totals,
@@ -540,6 +560,29 @@ def test_within_a_tenth_of_the_memory(shape: tuple[int, int]) -> None:
     np.testing.assert_array_equal(limited(x, y), free(x, y))
     if min(shape) > 1:
         assert plan.minimum_bytes < 0.05 * plan.compiled_bytes
+
+
+@pytest.mark.xla
+def test_steps_between_a_loop_of_sums_and_its_gradient_are_not_stored() -> None:
+    """Of each step a sum is returned, and the states are read by the gradient alone."""
+    x, y = np.random.default_rng(0).standard_normal((2, 300))
+
+    def program(x: Any, y: Any) -> Any:
+        def total(w: Any) -> Any:
+            def step(u: Any, t: Any) -> Any:
+                u = tnp.sin(u * w[0] + t)
+                return u, (u**2).sum()
+
+            return (tracer.scan(step, outer(x, y), tnp.arange(30.0))[1] ** 3).mean()
+
+        return tracer.value_and_grad(total)(y[:2])
+
+    whole = tracer.compile(program, split="never")
+    limited = tracer.compile(program, memory_limit=whole.plan(x, y).compiled_bytes // 10)
+    pairs = zip(tracer.tree.leaves(limited(x, y)), tracer.tree.leaves(whole(x, y)), strict=True)
+    for found, wanted in pairs:
+        np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    assert tracer.compile(program).plan(x, y).minimum_bytes < 0.05 * whole.plan(x, y).compiled_bytes
 
 
 @pytest.mark.xla

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tracer.ir import Graph
 from tracer.optimizer.loops.split.alike import SplitCache
 from tracer.optimizer.loops.split.chunk import SplitSettings
+from tracer.optimizer.loops.split.distribution import without_unread_carries
 from tracer.optimizer.loops.split.driver import LoopRow, split_graph
 from tracer.optimizer.loops.split.outline import outlined, written_out
 from tracer.optimizer.loops.split.scratch import with_views_of_inputs
@@ -46,7 +47,7 @@ def _with_loops_cut(
         return graph
     loops.extend(rows)
     log.applied.extend(inner.applied)
-    return written_out(cut)
+    return without_unread_carries(written_out(cut))
 
 
 __all__ = ["split_pass"]

@@ -8,11 +8,12 @@ Flow", 1990), which takes a small part of the memory and time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracer import ops
-from tracer.ir import Builder, Graph, Node, Value
+from tracer.ir import Builder, Graph, Node, Value, rebuild
 
 _SMALL = 64
 """Values of so small a part of the largest one that a loop carries are no cost beside it."""
@@ -62,7 +63,27 @@ def small_part(loop: Node, results: Sequence[Value]) -> Part | None:
     return Part(loop, small, tuple(sorted(places))) if small else None
 
 
-def _needed(loop: Node, result: Value, most: int) -> set[int] | None:
+def without_unread_carries(graph: Graph) -> Graph:
+    """Return a graph whose loops carry what their results depend on, if anything reads these."""
+    read = {value for node in graph.nodes for value in node.operands} | {*graph.outputs}
+
+    def rewrite(_: Builder, node: Node, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+        if node.op is not ops.while_ or node.has_effect:
+            return None
+        results = tuple(value for value in node.results if value in read)
+        places = set[int]().union(*(_needed(node, result) or () for result in results))
+        if not results or len(places) == len(node.operands):
+            return None
+        found = dict(
+            zip(results, Part(node, results, tuple(sorted(places))).write(operands), strict=True)
+        )
+        # Nothing reads the others.
+        return [found.get(value, operands[i]) for i, value in enumerate(node.results)]
+
+    return rebuild(graph, rewrite)
+
+
+def _needed(loop: Node, result: Value, most: float = math.inf) -> set[int] | None:
     """Return the carries that a result depends on; None if a step computes more than `most` bytes.
 
     So none of the carries is large, but those that the loop hands on as they are.

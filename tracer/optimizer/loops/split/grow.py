@@ -69,8 +69,10 @@ class _Growth:
                 continue
             if is_virtual:
                 region.virtual[node] = label
-            if not is_virtual or node in self.stored:
+            is_stored = not is_virtual or node in self.stored
+            if is_stored or subject.adds_up(node, label):
                 region.heads[node] = label
+                region.summed.update(() if is_stored else (node,))
             self._look_up(node, label)
             if is_virtual and node not in self.stored:
                 conflict = self._look_down(node, label)
@@ -86,7 +88,8 @@ class _Growth:
                 continue
             rule = self.subject.rule(producer)
             produced = rule.results[value.index][axis]
-            if rule.is_parallel(produced) and self._takes_steps(producer, produced):
+            has_slices = self.subject.has_slices(producer, produced)
+            if has_slices and self._takes_steps(producer, produced):
                 self.queue.append((producer, produced, True))
 
     def _look_down(self, node: Node, label: Label) -> Conflict | None:
@@ -95,6 +98,8 @@ class _Growth:
         used_by: list[tuple[Node, Label, bool]] = []
         for user, position, index in self.subject.users(node):
             if label not in rule.results[index]:
+                if label in rule.reduced:
+                    continue  # It is read behind the loop.
                 return Conflict(node, user, f"result {index} of {node.known_name} lacks the axis")
             used = self.subject.rule(user).operands[position][rule.results[index].index(label)]
             if used in self.subject.rule(user).whole:
@@ -104,7 +109,7 @@ class _Growth:
                 return Conflict(
                     node, user, f"{user.known_name} cuts the axis in {steps} blocks only"
                 )
-            parallel = self.subject.rule(user).is_parallel(used)
+            parallel = self.subject.has_slices(user, used)
             used_by.append((user, used, parallel and self.is_large(user)))
         self.queue.extend(used_by)
         return None
@@ -143,7 +148,7 @@ def _emission_conflicts(subject: Subject, region: Region) -> list[Conflict]:
         seen.add((node, label))
         for _, value, axis in subject.sliced_operands(node, label):
             producer = value.node
-            if producer not in region.virtual or producer in region.heads:
+            if not region.computes_again(producer) or (axis is None and producer in region.summed):
                 continue
             if axis is None and nodes_read_again(value, region):
                 continue
@@ -179,7 +184,7 @@ def _equality_conflicts(subject: Subject, region: Region) -> list[Conflict]:
     for node in compared:
         for value in node.operands:
             producer = value.node
-            virtual = producer in region.virtual and producer not in region.heads
+            virtual = region.computes_again(producer)
             is_later = virtual and levels.start[node] > levels.start[producer]
             if is_later or (virtual and _meets_stored(region, plan, node, producer)):
                 # One at a time: to store one changes the levels of the others.

@@ -141,7 +141,7 @@ class Levels:
         if node.op is None:
             return 0
         label = self.subject.rule(node).results[value.index][axis]
-        stored = None if self.is_never_stored(node) else self._done(value)
+        stored = None if self.region.computes_again(node) else self._done(value)
         if not self.subject.can_cut(node, label, self.region.length):
             return _NEVER if stored is None else stored
         if stored == 0:
@@ -174,4 +174,4 @@ class Levels:
         """Tell whether a loop at `level` reads a slice of the stored result, not computing it."""
         if node.op is None:
             return True
-        return not self.is_never_stored(node) and self.done.get(node, 0) <= level
+        return not self.region.computes_again(node) and self.done.get(node, 0) <= level

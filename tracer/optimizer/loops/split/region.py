@@ -130,7 +130,16 @@ class Subject:
 
         A loop of `length` steps takes an equal share of every axis in each of them.
         """
-        return self.rule(node).is_parallel(label) and self.steps(node, label) % length == 0
+        return self.has_slices(node, label) and self.steps(node, label) % length == 0
+
+    def has_slices(self, node: Node, label: Label) -> bool:
+        """Tell whether slices of a node along a label can be computed one by one."""
+        return self.rule(node).is_parallel(label) or self.adds_up(node, label)
+
+    def adds_up(self, node: Node, label: Label) -> bool:
+        """Tell whether a node adds up a result along an axis that another result has."""
+        rule = self.rule(node)
+        return label in rule.reduced and any(label in labels for labels in rule.results)
 
     def span(self, region: Region) -> range:
         """Return the positions from a region's first node to its last."""
@@ -194,6 +203,8 @@ class Region:
         Nodes whose results are not stored, with the label their users slice.
     heads : dict of Node to label
         Nodes whose results leave the loops, with the label that is sliced or reduced.
+    summed : set of Node
+        Those that are both: sums of theirs leave the loops, slices are not stored.
     kept : dict of Node to Conflict
         Nodes that had to be stored, and the use that asks for it.
     reads_again : callable
@@ -208,18 +219,23 @@ class Region:
     extent: int = 0
     virtual: dict[Node, Label] = field(default_factory=dict)
     heads: dict[Node, Label] = field(default_factory=dict)
+    summed: set[Node] = field(default_factory=set)
     kept: dict[Node, Conflict] = field(default_factory=dict)
     reads_again: LargeTest = lambda node: False
     taken: Set[Node] = frozenset()
     lost: Set[Node] = frozenset()
     found_again: dict[Value, tuple[Node, ...]] = field(default_factory=dict)
 
+    def computes_again(self, node: Node) -> bool:
+        """Tell whether slices of a node's results are computed in each loop that reads them."""
+        return node in self.virtual and (node not in self.heads or node in self.summed)
+
     def saved_bytes(self, stored: Collection[Node]) -> int:
         """Bytes that no longer need storage, of the nodes that XLA would store."""
         return sum(
             type.nbytes
             for node in self.virtual
-            if node not in self.heads and node in stored
+            if self.computes_again(node) and node in stored
             for type in node.types
         )
 
