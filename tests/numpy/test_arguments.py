@@ -235,6 +235,17 @@ def test_gradient_of_complex_extremes() -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("bounds", [(-1, 10), (None, 300), (-(10**30), 10**30), (-1, 2.5)])
+def test_clip_to_integers_beyond_the_dtype(bounds: tuple[Any, Any]) -> None:
+    x = np.array([1, 200, 9], "uint8")
+    for found in (tnp.clip(x, *bounds), tracer.compile(lambda x: x.clip(*bounds))(x)):
+        wanted = np.clip(x, *bounds)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(np.asarray(found), wanted)
+    with pytest.raises(tracer.RangeError):
+        tnp.clip(x, 300, None)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rounding_to_more_digits_than_there_are(dtype: str) -> None:
     """NumPy makes NaN of it, JAX leaves the numbers as they are."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
+from typing import Any, TypeGuard
+
+import numpy as np
 
 from tracer import ops
 from tracer.array import promotion
@@ -107,8 +110,9 @@ def clip(
     a : array_like
         Numbers.
     min, max : array_like or None
-        Bounds, broadcast together with `a`; None leaves that side open. Where the lower exceeds
-        the upper the result is the upper. The array API standard asks for these names here.
+        Bounds, broadcast together with `a`; None leaves that side open, as do Python integers
+        beyond the dtype. Where the lower exceeds the upper the result is the upper. The array API
+        standard asks for these names here.
     out : None
         Refused: arrays are not written in place.
     a_min, a_max : array_like or None
@@ -122,11 +126,20 @@ def clip(
     refuse_out(out)
     low = a_min if min is None else min
     high = a_max if max is None else max
+    x = as_array(a)
+    if x.dtype.kind in "iu":
+        limits = np.iinfo(x.dtype)
+        low = None if _is_integer(low) and low < limits.min else low
+        high = None if _is_integer(high) and high > limits.max else high
     if low is None:
-        return as_array(a)._snapshot() if high is None else minimum(a, high)
+        return x._snapshot() if high is None else minimum(a, high)
     if high is None:
         return maximum(a, low)
     return _clip(*as_arrays(a, low, high))
+
+
+def _is_integer(bound: Any) -> TypeGuard[int]:
+    return type(bound) is int
 
 
 @compound
