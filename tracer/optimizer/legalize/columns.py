@@ -2,9 +2,10 @@
 
 A sum over few features that is written out (`rewrite/match/unroll.py`) reads each feature of all
 points as a run of memory. XLA:CPU copies each run with a kernel of its own, reads the slices of
-each with another one in every trip of a loop, and takes about 10 ms to compile a kernel, however
-small. Transposed the matrix is one kernel, and its slice in a loop is another; the kernel that
-computes with them reads the rows. (An array of structures becomes a structure of arrays.)
+each with another one in every trip of a loop, and takes milliseconds to compile a kernel, however
+small (benchmarks/results/planning-time.md). Transposed the matrix is one kernel, and its slice in a
+loop is another; the kernel that computes with them reads the rows. (An array of structures becomes
+a structure of arrays.)
 
 The transposed matrix takes the bytes of its columns. They are only taken together where all are
 read by loops, and where what reads them there is fused with the slice of a row: a product would
@@ -15,7 +16,7 @@ and read the columns of the matrix itself: only what a loop is given has the lay
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -27,8 +28,6 @@ from tracer.optimizer.legalize.writer import stored
 from tracer.optimizer.passes import Pass, PassLog
 
 T = TypeVar("T")
-Readers = Mapping[Value, Sequence[tuple[Node, int]]]
-"""The nodes that read a value, with the place among their operands."""
 
 
 def stored_columns_pass() -> Pass:
@@ -55,8 +54,7 @@ class _Columns:
     """The columns that a graph takes of its matrices."""
 
     def __init__(self, graph: Graph) -> None:
-        self._outputs = set(graph.outputs)
-        self._readers = _readers(graph)
+        self._graph = graph
         self._columns: dict[Value, _Column] = {}
         for node in graph.nodes:
             self._follow(node)
@@ -81,9 +79,8 @@ class _Columns:
         return {value: column for value, column in self._columns.items() if column.matrix in fit}
 
     def _may_be_a_row(self, value: Value) -> bool:
-        readers = self._readers.get(value, ())
-        return value not in self._outputs and all(
-            self._takes_a_row(node, place) for node, place in readers
+        return value not in self._graph.outputs and all(
+            self._takes_a_row(node, place) for node, place in _readers(self._graph, value)
         )
 
     def _takes_a_row(self, node: Node, place: int) -> bool:
@@ -93,12 +90,11 @@ class _Columns:
         return node.op is ops.while_ and _is_fused_in_loop(node, place)
 
 
-def _readers(graph: Graph) -> Readers:
-    found: dict[Value, list[tuple[Node, int]]] = defaultdict(list)
-    for node in graph.nodes:
-        for place, value in enumerate(node.operands):
-            found[value].append((node, place))
-    return found
+def _readers(graph: Graph, value: Value) -> Iterator[tuple[Node, int]]:
+    """Yield the nodes that read a value, with the place among their operands."""
+    for node, place, index in graph.users(value.node):
+        if index == value.index:
+            yield node, place
 
 
 def _column_of(node: Node) -> _Column | None:
@@ -137,15 +133,15 @@ def _is_fused_in_loop(node: Node, place: int) -> bool:
     if place not in node.op.invariants(len(node.operands), **node.params):
         return False
     body, condition = node.params["body"], node.params["condition"]
-    readers, stack = _readers(body), [body.inputs[place]]
+    stack = [body.inputs[place]]
     while stack:
-        for reader, _ in readers.get(stack.pop(), ()):
+        for reader, _ in _readers(body, stack.pop()):
             assert reader.op is not None
             if _hands_on(reader):
                 stack += reader.results
             elif reader.op.fusion == "opaque":
                 return False
-    return condition.inputs[place] not in _readers(condition)
+    return not any(_readers(condition, condition.inputs[place]))
 
 
 class _Writer:

@@ -30,20 +30,17 @@ class Part:
     def write(self, operands: Sequence[Value]) -> list[Value]:
         """Write a loop of these carries into the current builder, and return the results."""
         kept = [operands[place] for place in self.places]
-        graphs = {
-            "condition": self._graph(self.loop.params["condition"].outputs, "condition"),
-            "body": self._graph([self._body.outputs[place] for place in self.places], "body"),
-        }
-        found = dict(zip(self.places, ops.while_(*kept, **graphs), strict=True))
+        condition, body = self.loop.params["condition"], self.loop.params["body"]
+        carries = ops.while_(
+            *kept,
+            condition=self._graph(condition, condition.outputs),
+            body=self._graph(body, [body.outputs[place] for place in self.places]),
+        )
+        found = dict(zip(self.places, carries, strict=True))
         return [found[result.index] for result in self.results]
 
-    @property
-    def _body(self) -> Graph:
-        body: Graph = self.loop.params["body"]
-        return body
-
-    def _graph(self, outputs: Sequence[Value], name: str) -> Graph:
-        whole: Graph = self.loop.params[name]
+    def _graph(self, whole: Graph, outputs: Sequence[Value]) -> Graph:
+        """Return a graph that takes the carries that are kept and gives some of its outputs."""
         pruned = Graph(whole.inputs, outputs, whole.nodes)
         with Builder() as builder:
             kept = {place: builder.input(whole.input_types[place]) for place in self.places}
@@ -57,46 +54,45 @@ def small_part(loop: Node, results: Sequence[Value]) -> Part | None:
     """Return the part of a loop that gives those of its results that take little; None if none."""
     most = max(value.type.nbytes for value in loop.operands) // _SMALL
     may_be_small = [result for result in results if result.type.nbytes <= most]
-    found = {result: _needed(loop, result, most) for result in may_be_small}
+    found = {result: _needed(loop, [result], most) for result in may_be_small}
     small = tuple(result for result, places in found.items() if places is not None)
     places = set[int]().union(*(found[result] or () for result in small))
     return Part(loop, small, tuple(sorted(places))) if small else None
 
 
 def without_unread_carries(graph: Graph) -> Graph:
-    """Return a graph whose loops carry what their results depend on, if anything reads these."""
+    """Return a graph whose loops carry only what those results depend on that something reads."""
     read = {value for node in graph.nodes for value in node.operands} | {*graph.outputs}
 
     def rewrite(_: Builder, node: Node, operands: tuple[Value, ...]) -> Sequence[Value] | None:
         if node.op is not ops.while_ or node.has_effect:
             return None
         results = tuple(value for value in node.results if value in read)
-        places = set[int]().union(*(_needed(node, result) or () for result in results))
-        if not results or len(places) == len(node.operands):
+        places = _needed(node, results) if results else None
+        if places is None or len(places) == len(node.operands):
             return None
-        found = dict(
-            zip(results, Part(node, results, tuple(sorted(places))).write(operands), strict=True)
-        )
+        part = Part(node, results, tuple(sorted(places)))
+        found = dict(zip(results, part.write(operands), strict=True))
         # Nothing reads the others.
         return [found.get(value, operands[i]) for i, value in enumerate(node.results)]
 
     return rebuild(graph, rewrite)
 
 
-def _needed(loop: Node, result: Value, most: float = math.inf) -> set[int] | None:
-    """Return the carries that a result depends on; None if a step computes more than `most` bytes.
+def _needed(loop: Node, results: Sequence[Value], most: float = math.inf) -> set[int] | None:
+    """Return the carries that results depend on; None if a step has values above `most` bytes.
 
     So none of the carries is large, but those that the loop hands on as they are.
     """
     condition, body = loop.params["condition"], loop.params["body"]
-    needed = {result.index} | _read(condition, condition.outputs)[0]
-    stack = [*needed]
-    while stack:
-        read, largest = _read(body, [body.outputs[stack.pop()]])
+    new = {result.index for result in results} | _read(condition, condition.outputs)[0]
+    needed = new
+    while new:
+        read, largest = _read(body, [body.outputs[place] for place in new])
         if largest > most:
             return None
-        stack += (new := read - needed)
-        needed |= new
+        new = read - needed
+        needed = needed | new
     return needed
 
 
@@ -109,4 +105,4 @@ def _read(graph: Graph, outputs: Sequence[Value]) -> tuple[set[int], int]:
     return places, max(sizes, default=0)
 
 
-__all__ = ["Part", "small_part"]
+__all__ = ["Part", "small_part", "without_unread_carries"]

@@ -70,9 +70,11 @@ class _Growth:
             if is_virtual:
                 region.virtual[node] = label
             is_stored = not is_virtual or node in self.stored
-            if is_stored or subject.adds_up(node, label):
+            is_summed = not is_stored and subject.adds_up(node, label)
+            if is_stored or is_summed:
                 region.heads[node] = label
-                region.summed.update(() if is_stored else (node,))
+            if is_summed:
+                region.summed.add(node)
             self._look_up(node, label)
             if is_virtual and node not in self.stored:
                 conflict = self._look_down(node, label)
