@@ -130,6 +130,21 @@ def test_loops_over_steps_run_in_slices_without_a_limit_where_that_is_faster(poi
         assert first.loops[0].extra_flops < 0.01 * graph_flops(graph)
 
 
+def test_a_slice_of_what_no_cache_holds_is_read_from_memory() -> None:
+    def seconds(rows: int) -> float:
+        def part(x: Any, i: Any) -> Any:
+            return tracer.lax.dynamic_slice(x, (i, 0), (64, 1024)) + 1
+
+        types = [ShapeDtype((rows, 1024), "float32"), ShapeDtype((), "int32")]
+        return estimate_seconds(trace(part, types).graph, Target())
+
+    read = 64 * 1024 * 4
+    prices = Target().prices
+    expected = read / prices.memory_rate - read / prices.cache_rate
+    # But for the bytes of where it begins.
+    assert seconds(100_000) - seconds(1000) == pytest.approx(expected, rel=1e-3)
+
+
 def test_loops_over_steps_stay_whole_without_a_limit_where_that_was_not_measured() -> None:
     graph = trace(trajectories, [ShapeDtype((400_000,), "float32")]).graph
     kernels = replace(Target().kernels, steps_in_slices=False)
