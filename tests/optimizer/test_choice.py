@@ -12,8 +12,8 @@ import tracer
 import tracer.numpy as tnp
 from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
-from tracer.optimizer.candidates import PlanningCache
-from tracer.optimizer.loops.split import as_pass
+from tracer.optimizer.candidates import Candidate, PlanningCache
+from tracer.optimizer.loops.split import SplitSettings, as_pass
 from tracer.optimizer.model.costs import graph_flops
 from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.model.speed import estimate_seconds
@@ -174,6 +174,53 @@ def test_slices_that_are_faster_come_before_the_whole_in_our_order(cache_bytes: 
     else:
         assert first.is_ordered
         assert not first.loops
+
+
+def attention_gradients() -> Graph:
+    """Each trip adds to the gradients of all keys and values, whatever its slice of queries."""
+
+    def loss(queries: Any, keys: Any, values: Any) -> Any:
+        return ((tracer.nn.softmax(queries @ keys.T / 8, axis=-1) @ values) ** 2).sum()
+
+    rows = ShapeDtype((4_096, 32), "float32")
+    return trace(tracer.grad(loss, argnums=(0, 1, 2)), [rows] * 3).graph
+
+
+def first_of(graph: Graph, machine: Target, limit: int | None = None) -> Candidate:
+    return next(Planner(graph, PlannerOptions(limit_bytes=limit, machine=machine)).candidates())
+
+
+def test_slices_larger_than_the_caches_are_taken_where_the_sums_of_each_trip_are_large() -> None:
+    graph, machine = attention_gradients(), Target(cache_bytes=2 << 20)
+    found = first_of(graph, machine)
+    # Such a processor's caches hold slices of 24 rows: 0.15 s by the model, 0.10 in those of 120.
+    assert max(loop.chunk for loop in found.loops) > 4 * machine.sizes.product_rows
+    # A limit that leaves room for them is no reason for small ones, nor for a whole matrix.
+    for limit in (2 * found.peak_bytes, 20 * found.peak_bytes, 1 << 40):
+        assert first_of(graph, machine, limit).graph.fingerprint == found.graph.fingerprint
+    tight = found.peak_bytes - 1
+    assert first_of(graph, machine, tight).peak_bytes <= tight
+
+
+def test_larger_slices_are_tried_only_where_those_for_the_caches_are_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph, tried = attention_gradients(), []
+    split = Planner._split
+
+    def recorded(self: Planner, settings: SplitSettings) -> Candidate:
+        tried.append(settings.budget_bytes)
+        return split(self, settings)
+
+    monkeypatch.setattr(Planner, "_split", recorded)
+    large = Target(cache_bytes=16 << 20)
+    assert first_of(graph, large).loops
+    assert tried == [4 * large.trip_bytes]
+    # Where no cache decides, larger slices are no faster.
+    tried.clear()
+    filled = Target(cache_bytes=2 << 20, largest_trip=1 << 19)
+    first_of(graph, filled)
+    assert tried == [4 * filled.trip_bytes]
 
 
 def test_nothing_is_split_where_that_is_switched_off() -> None:

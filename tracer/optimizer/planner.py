@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -44,6 +45,8 @@ from tracer.optimizer.remat import Rematerialiser
 _WORTHWHILE = 0.85
 # Or when it takes no longer by the model, and the whole program so many times its memory.
 _MUCH_MEMORY = 4
+# Where slices fill what a trip may take, those that are so many times as large are tried too.
+_LARGER = 8
 # Of the machine's memory, which a program may take without a limit: the rest is others', and of a
 # GPU's XLA takes no more by default (XLA_PYTHON_CLIENT_MEM_FRACTION).
 _MEMORY_SHARE = 0.75
@@ -200,7 +203,9 @@ class Planner:
 
         Trips that use everything a limit leaves are rarely faster than those that fit the caches.
         """
-        found = [*self._splits((self._cache_settings, settings))]
+        if not self.options.split or not may_go_on():
+            return
+        found = [self._in_fast_slices(), *self._splits((settings,))]
         if len(found) == 2 and self.seconds(found[1]) < _WORTHWHILE * self.seconds(found[0]):
             found.reverse()
         yield from found
@@ -289,13 +294,31 @@ class Planner:
         limit, settings = self.options.limit_bytes, self._cache_settings
         if not self.options.split or not self._stores_much(unsplit, settings):
             return
-        candidate = self._split(settings)
+        candidate = self._in_fast_slices()
         if not candidate.loops or (limit is not None and candidate.peak_bytes > limit):
             return
         is_much_less = candidate.peak_bytes * _MUCH_MEMORY <= unsplit.peak_bytes
         most = 1.0 if is_much_less else _WORTHWHILE
         if self.seconds(candidate) < most * self.seconds(unsplit):
             yield candidate
+
+    def _in_fast_slices(self) -> Candidate:
+        """Return the program in slices for the caches; in larger ones if much faster.
+
+        What each trip adds to, or packs, travels to memory every time, and slices beside it may be
+        thin: gradients of attention over 16,384 places take 21.7 s in slices of 64, 13.4 of 256
+        (`python -m benchmarks.experiments attention --size full`).
+        """
+        settings, larger, limit = self._cache_settings, self._larger_settings, self._limit
+        found = self._split(settings)
+        is_full = any(2 * loop.bytes_after > settings.budget_bytes for loop in found.loops)
+        room = math.inf if limit is None else limit - self.fixed_bytes
+        if not is_full or larger.budget_bytes > room or self.options.machine.largest_trip:
+            return found
+        other = self._split(larger)
+        is_kept = limit is None or other.peak_bytes <= limit
+        is_faster = self.seconds(other) < _WORTHWHILE * self.seconds(found)
+        return other if other.loops and is_kept and is_faster else found
 
     def _stores_much(self, unsplit: Candidate, settings: SplitSettings) -> bool:
         graph, threshold = unsplit.graph, settings.threshold_bytes
@@ -321,6 +344,17 @@ class Planner:
             cut_loops=options.machine.kernels.steps_in_slices,
         )
 
+    @property
+    def _larger_settings(self) -> SplitSettings:
+        """Settings for slices that no cache holds, as large for a small and for no limit."""
+        size = _LARGER * self.options.machine.trip_bytes
+        return replace(
+            self._cache_settings,
+            threshold_bytes=size,
+            working_set_bytes=size,
+            budget_bytes=4 * size,
+        )
+
     def way_of(self, candidate: Candidate) -> Way | None:
         """Return how a candidate was made; None if its settings are not tried for this limit."""
         place, known = None, self._known_settings
@@ -336,8 +370,12 @@ class Planner:
         machine, limit = self.options.machine, self._limit
         own = () if limit is None else self._limit_settings(limit)
         return (
-            self._cache_settings, *tight_settings(machine), *smallest_settings(machine), *own
-        )  # fmt: skip
+            self._cache_settings,
+            self._larger_settings,
+            *tight_settings(machine),
+            *smallest_settings(machine),
+            *own,
+        )
 
     def made_in(self, way: Way) -> Candidate | None:
         """Return the program that is made in the way of one for larger shapes.
