@@ -213,7 +213,7 @@ def test_larger_slices_are_tried_only_where_those_for_the_caches_are_full(
         return split(self, settings)
 
     monkeypatch.setattr(Planner, "_split", recorded)
-    large = Target(cache_bytes=16 << 20)
+    large = Target(cache_bytes=48 << 20)
     assert first_of(graph, large).loops
     assert tried == [4 * large.trip_bytes]
     # Where no cache decides, larger slices are no faster.

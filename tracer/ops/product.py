@@ -42,6 +42,11 @@ class Side:
         is_inner_first = (*self.batch, *self.inner, *self.free) == tuple(range(self.type.ndim))
         return self.is_inner_last or is_inner_first
 
+    @property
+    def is_read_by_rows(self) -> bool:
+        """Tell whether contracted axes come last in it, or in a copy that keeps the last axis."""
+        return self.is_inner_last if self.is_matrix_like else self.type.ndim - 1 in self.inner
+
 
 def sides_of(node: Node) -> tuple[Side, Side]:
     """Return the operands of a `dot_general`, each with its batch and contracted axes."""
@@ -56,7 +61,8 @@ def sides_of(node: Node) -> tuple[Side, Side]:
 def matrix_product(left: Side, right: Side) -> ProductCall:
     """Return a product of matrices: how large, and where the contracted axes are.
 
-    What is not like a matrix is copied, to contracted axes last on the left, first on the right.
+    What is not like a matrix is copied, to contracted axes last on the left; on the right, too,
+    where the innermost is one of them: rows are copied faster than they are transposed.
     """
     return ProductCall(
         batch=size_of(left.type, left.batch),
@@ -65,7 +71,7 @@ def matrix_product(left: Side, right: Side) -> ProductCall:
         columns=size_of(right.type, right.free),
         itemsize=max(COMPUTED_ITEMSIZE, left.type.dtype.itemsize),
         left_inner_last=left.is_inner_last or not left.is_matrix_like,
-        right_inner_last=right.is_inner_last and right.is_matrix_like,
+        right_inner_last=right.is_read_by_rows,
         has_forms=is_float(left.type.dtype),
     )
 

@@ -657,7 +657,8 @@ TABLE: tuple[PassEntry, ...] = (
         stage=Stage.TARGET,
         what=(
             "operands and results of products are written out transposed where the library refuses "
-            "them, or packs them slowly; a product is stored before it is transposed "
+            "them, or packs them slowly; right operands that are no matrix as they lie are copied "
+            "by rows; a product is stored before it is transposed "
             "([memory-model.md](memory-model.md))"
         ),
         why_here="to all others a product is one node, whose cost has the bytes of the copies",

@@ -80,6 +80,46 @@ rhs_contracting=(0,)}
     )
 
 
+def scores(places: int, heads: int) -> Graph:
+    """Products of queries and keys, (batch, places, heads, features), for each head."""
+    shape = f"float32[1,{places},{heads},16]"
+    return parse_graph(f"""
+        graph(%0: {shape}, %1: {shape}) {{
+          %2: float32[1,{heads},{places},{places}] = dot_general(%0, %1) {{lhs_batch=(0, 2), \
+rhs_batch=(0, 2), lhs_contracting=(3,), rhs_contracting=(3,)}}
+          return %2
+        }}""")
+
+
+def test_one_head_is_a_matrix_as_it_lies() -> None:
+    # XLA would copy it to (1, 1, features, places), in every trip of a loop.
+    graph, log = apply(PASS, scores(200, 1))
+    assert log.applied == ["product to float32[1,1,200,200]: reads before a transpose"]
+    assert "transpose" not in ops_of(graph)
+    (node,) = (node for node in graph.nodes if node.op is ops.dot_general)
+    assert [str(type) for type in node.operand_types] == ["float32[200,16]"] * 2
+
+
+def test_heads_are_copied_by_rows() -> None:
+    # XLA would transpose the keys of each head, (heads, features, places).
+    graph, log = apply(PASS, scores(200, 3))
+    assert log.applied == ["product to float32[1,3,200,200]: copied by rows"]
+    turned = [node for node in graph.nodes if node.op is ops.transpose]
+    assert [node.params["permutation"] for node in turned] == [(0, 2, 1, 3)] * 2
+    (node,) = (node for node in graph.nodes if node.op is ops.dot_general)
+    assert node.params["rhs_contracting"] == (2,)
+
+
+@pytest.mark.parametrize("places", [1, 2, 200])
+@pytest.mark.parametrize("heads", [1, 3])
+def test_values_of_heads_are_the_same(places: int, heads: int) -> None:
+    graph = scores(places, heads)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(type.shape, np.float32) for type in graph.input_types]
+    (got,), (wanted,) = (evaluated(found, *arrays) for found in (apply(PASS, graph)[0], graph))
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_what_the_library_takes_stays() -> None:
     graph = parse_graph("""
         graph(%0: float32[500,300], %1: float32[300,400], %2: int32[500,300]) {

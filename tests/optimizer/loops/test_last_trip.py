@@ -12,8 +12,9 @@ import tracer.numpy as tnp
 from tests.optimizer.graphs import evaluated, traced
 from tracer.ir import Graph
 from tracer.optimizer.loops.split import LoopRow, SplitSettings, driver, split_graph
-from tracer.optimizer.loops.split.chunk import dividing
+from tracer.optimizer.loops.split.chunk import balanced, dividing
 from tracer.optimizer.passes import PassLog
+from tracer.target import DEFAULT_TARGET
 
 
 def split(
@@ -122,3 +123,21 @@ def test_masks_and_places_follow_the_early_trip() -> None:
     assert any(row.remainder < 0 for row in plan.loops)
     assert "the last begins" in str(plan)
     np.testing.assert_array_equal(compiled(x), tracer.compile(causal, split="never")(x))
+
+
+@pytest.mark.parametrize(
+    ("length", "rows", "most", "wanted"),
+    [
+        (16_384, 120, 200, 128),  # Just above, and no slice begins early.
+        (16_384, 120, 127, 120),  # What a budget or the user allows is not exceeded.
+        (16_384, 113, 200, 113 - 113 % 8),  # An eighth above at most.
+        (16_384, 140, 200, 128),
+        (1_000, 120, 200, 125),
+        (7, 3, 3, 3),
+        (1, 1, 1, 1),
+    ],
+)
+def test_slices_divide_the_axis_where_such_a_size_is_near(
+    length: int, rows: int, most: int, wanted: int
+) -> None:
+    assert balanced(length, rows, DEFAULT_TARGET, most) == wanted
