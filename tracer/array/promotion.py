@@ -216,6 +216,17 @@ def scalar_value(value: Any, dtype: Dtype) -> np.ndarray[Any, Any]:
         ) from error
 
 
+def require_fitting(value: Any, dtype: Dtype) -> None:
+    """Refuse Python integers, also in lists, that an integer dtype cannot hold, as NumPy does."""
+    if dtype.kind not in "iu":
+        return
+    if isinstance(value, list | tuple):
+        for one in value:
+            require_fitting(one, dtype)
+    elif isinstance(value, int) and not isinstance(value, np.generic):
+        scalar_value(value, dtype)
+
+
 _CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 

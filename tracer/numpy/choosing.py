@@ -161,6 +161,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
             mend=f"give {count}, or {count + 1} with one for elsewhere",
         )
     pieces = [piece(domain, *args, **kw) if callable(piece) else piece for piece in funclist]
+    promotion.require_fitting(pieces, domain.dtype)
     values = [convert(as_array(piece), domain.dtype) for piece in pieces]
     result = values[count] if len(values) > count else convert(as_array(0), domain.dtype)
     result = broadcast_to(result, domain.shape)
@@ -229,6 +230,7 @@ def fill_diagonal(a: Any, val: ArrayLike, wrap: bool = False) -> None:
             f"fill_diagonal does not fit shape {target.shape}",
             mend="give a matrix, or an array of equal sizes",
         )
+    promotion.require_fitting(val, target.dtype)
     values = as_array(val).ravel()
     if target.ndim == 2 and target.shape[0] == target.shape[1] and values.size == 1:
         target[range(target.shape[0]), range(target.shape[0])] = values
@@ -257,6 +259,7 @@ def put(a: Any, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
             raise ArgumentError(
                 f"put: an index is out of bounds for {target.size} elements", mend='use mode="clip"'
             )
+    promotion.require_fitting(v, target.dtype)
     values = as_array(v).ravel()
     if values.size and index.size:
         repeated = values[np.arange(index.size) % values.size]
@@ -266,6 +269,7 @@ def put(a: Any, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
 def putmask(a: Any, mask: ArrayLike, values: ArrayLike) -> None:
     """Write the elements of repeated values where a mask is true; see `numpy.putmask`."""
     target = _target("putmask", a)
+    promotion.require_fitting(values, target.dtype)
     source = as_array(values).ravel()
     repeated = source[np.arange(target.size) % source.size].reshape(target.shape)
     target[...] = where(as_array(mask), convert(repeated, target.dtype), target)
@@ -274,6 +278,7 @@ def putmask(a: Any, mask: ArrayLike, values: ArrayLike) -> None:
 def place(arr: Any, mask: ArrayLike, vals: ArrayLike) -> None:
     """Write values, one after the other, where a mask holds; see `numpy.place`."""
     target = _target("place", arr)
+    promotion.require_fitting(vals, target.dtype)
     source = as_array(vals).ravel()
     target[...] = _placed(target, as_array(mask), convert(source, target.dtype))
 
@@ -289,6 +294,7 @@ def _placed(target: Array, mask: Array, source: Array) -> Array:
 def copyto(dst: Any, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
     """Write an array into another, where a mask holds; see `numpy.copyto`."""
     target, source = _target("copyto", dst), as_array(src)
+    promotion.require_fitting(src, target.dtype)
     weak = promotion.weak_class(src) is not None
     if not weak and not promotion.can_cast(source.dtype, target.dtype, casting):
         raise DTypeError(

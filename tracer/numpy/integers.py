@@ -59,8 +59,9 @@ def _lcm(x: Array, y: Array) -> Array:
     divisor = _gcd(x, y)
     at_zero = compare(divisor, full_like(divisor, 0), "EQ")
     part = apply(ops.divide, x, select(at_zero, full_like(divisor, 1), divisor))
-    product = apply(ops.multiply, part, y)
-    return product if x.dtype.kind == "u" else apply(ops.abs, product)
+    if x.dtype.kind == "i":  # before the product, which wraps around as NumPy's does
+        part, y = apply(ops.abs, part), apply(ops.abs, y)
+    return apply(ops.multiply, part, y)
 
 
 lcm = binary("lcm", _lcm, "Least common multiple.")

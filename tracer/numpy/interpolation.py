@@ -273,6 +273,7 @@ def ediff1d(
     """Return the differences of neighbours in the flattened array, with ends; see NumPy."""
     x = as_array(ary).ravel()
     parts = [diff(x)]
+    promotion.require_fitting([to_begin, to_end], x.dtype)
     if to_begin is not None:
         parts.insert(0, convert(as_array(to_begin).ravel(), x.dtype))
     if to_end is not None:

@@ -235,8 +235,16 @@ def isclose(
     Array of bool, the broadcast shape
         Closeness; infinities are close when they are equal.
     """
-    x, y = operands(a, b)
+    x, y = _close_operands(a, b)
     return _isclose(x, y, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
+
+
+def _close_operands(a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
+    """Return both as arrays; a Python integer beyond the other's dtype has its own."""
+    try:
+        return operands(a, b)
+    except RangeError:
+        return as_array(a), as_array(b)
 
 
 @compound
@@ -262,7 +270,7 @@ def allclose(
     equal_nan: bool = False,
 ) -> Array:
     """Tell whether all elements are close; a 0-d Array, else as `numpy.allclose`."""
-    x, y = operands(a, b)
+    x, y = _close_operands(a, b)
     return _allclose(x, y, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
 
 

@@ -289,7 +289,8 @@ def average(
     w = as_array(weights)
     if w.shape != x.shape:
         w = _spread_weights(x, w, axis)
-    dtype = promotion.division_dtype(promotion.promote_types(x.dtype, w.dtype))
+    # A mean of integers is the default float at least: narrow weights neither round nor overflow.
+    dtype = promotion.promote_types(promotion.division_dtype(x.dtype), w.dtype)
     w = convert(w, dtype)
     total = sum(convert(x, dtype) * w, axis, keepdims=keepdims)
     scale = sum(broadcast(w, x.shape), axis, keepdims=keepdims)

@@ -1,0 +1,65 @@
+"""Narrow integers: averages of them, common multiples, Python integers that they cannot hold."""
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tracer.errors import RangeError
+
+pytestmark = pytest.mark.xla
+
+U = np.arange(4, dtype="uint16")
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize("weights", ["float16", "float32"])
+def test_averages_with_narrow_weights(dtype, weights):
+    # The products were summed in float16 (infinite from 65,520 on), or float32.
+    x, w = np.full(1000, 100, dtype), np.ones(1000, weights)
+    for function in tnp.average, tracer.compile(lambda x, weights: tnp.average(x, weights=weights)):
+        found, total = np.asarray(function(x, weights=w)), np.average(x, weights=w)
+        assert (found.dtype, found) == (total.dtype, total)
+
+
+def test_least_common_multiples_wrap_around():
+    x, y = np.array([-72, 100, -128, 3], "int8"), np.array([51, -99, 3, 4], "int8")
+    np.testing.assert_array_equal(np.asarray(tnp.lcm(x, y)), np.lcm(x, y))
+
+
+@pytest.mark.parametrize("number", [-3, 2, 70000])
+def test_closeness_to_integers_beyond_the_dtype(number):
+    np.testing.assert_array_equal(np.asarray(tnp.isclose(U, number)), np.isclose(U, number))
+    assert bool(tnp.allclose(number, tnp.asarray(U))) == np.allclose(number, U)
+
+
+WRITES = {
+    "list": lambda m, x: x.__setitem__([0, 1], [-1, 2]),
+    "tuple": lambda m, x: x.__setitem__(slice(0, 2), (1, 70000)),
+    "nested": lambda m, x: x.reshape(2, 2).__setitem__(slice(0, 1), [[1, -1]]),
+    "insert": lambda m, x: m.insert(x, 0, -1),
+    "insert a list": lambda m, x: m.insert(x, [0, 1], [5, 70000]),
+    "putmask": lambda m, x: m.putmask(x, x > 1, -1),
+    "place": lambda m, x: m.place(x, x > 1, [-1]),
+    "put": lambda m, x: m.put(x, [0], -1),
+    "copyto": lambda m, x: m.copyto(x, -1),
+    "piecewise": lambda m, x: m.piecewise(x, [x > 1], [-1, 5]),
+    "fill_diagonal": lambda m, x: m.fill_diagonal(m.stack([x, x]), -1),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_python_integers_that_do_not_fit_are_refused_as_in_numpy(name):
+    # They wrapped around: 65535 was written for -1.
+    with pytest.raises(OverflowError):
+        WRITES[name](np, U.copy())
+    with pytest.raises(RangeError, match="does not fit into uint16"):
+        WRITES[name](tnp, tnp.array(U))
+
+
+def test_lists_that_fit_are_written():
+    for m in np, tnp:
+        x = m.array(U)
+        x[[0, 1]] = [65535, True]
+        m.put(x, [2, 3], [7, np.uint16(8)])
+        assert np.asarray(x).tolist() == [65535, 1, 7, 8]
