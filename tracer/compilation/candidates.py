@@ -143,11 +143,14 @@ class CandidateSearch:
 
     def _last(self) -> CompiledCandidate:
         """Return the smallest known program; one with a limit far below is refused at once."""
-        # What `least_bytes` promises is found with as much time as it had, from the start on.
-        with spending(self.task.budget()):
+        with spending(self.task.budget()) as budget:
             if self.limit is not None and self.limit < self._least_tried:
                 return self._smallest_predicted
-            return self.least
+            found = self.least
+        if self.limit is None or found.nbytes <= self.limit or not budget.is_cut:
+            return found
+        with spending(self.task.budget()):
+            return self._anew.least
 
     @property
     def _least_tried(self) -> int:
@@ -171,8 +174,18 @@ class CandidateSearch:
 
     def least_bytes(self) -> int:
         """Return the bytes of the smallest known program that a limit of as many bytes finds."""
+        search = self._anew
         with predicted_for(self.task.device), spending(self.task.budget()):
-            return max(self.least.nbytes, self._least_tried)
+            return max(search.least.nbytes, search._least_tried)
+
+    @cached_property
+    def _anew(self) -> CandidateSearch:
+        """The search for the smallest program, from the start on.
+
+        Where it is cut, it depends on what was known before. So what is promised without a limit
+        is found again under it.
+        """
+        return CandidateSearch(replace(self.task, limit=None), placer=self.placer)
 
     def choice(self, found: CompiledCandidate) -> Choice | None:
         """Return how a program was made, for calls with smaller shapes."""
@@ -389,16 +402,16 @@ class CandidateCompiler:
     def smallest(self) -> CompiledCandidate:
         """Return the program with the smallest predicted peak, compiled.
 
-        Or the smallest one of the other kind (whole, with loops), if XLA counts less for it.
+        Or the smallest of another kind (whole, with loops), if XLA counts less for it.
         """
         if self._smallest is None:
             candidate = self.planner.smallest()
             found = self._found(candidate, int(_NEAR * candidate.peak_bytes))
             known = [found, found and self._in_our_order(found, found.nbytes)]
-            other = self.planner.smallest_of_other_kind(candidate)
-            is_known = found is not None and not may_go_on()
-            if other and not is_known and self._may_be_smaller(other, candidate, found):
-                known.append(self._found(other, int(_NEAR * other.peak_bytes)))
+            for other in self.planner.smallest_of_other_kinds(candidate):
+                is_known = found is not None and not may_go_on()
+                if not is_known and self._may_be_smaller(other, candidate, found):
+                    known.append(self._found(other, int(_NEAR * other.peak_bytes)))
             compiled = list(filter(None, known))
             if not compiled:
                 raise self._refusals[-1]
@@ -432,7 +445,8 @@ class CandidateCompiler:
             return True
         if candidate.loops:
             return other.peak_bytes <= _FAR_ABOVE * found.nbytes
-        return found.nbytes > candidate.peak_bytes
+        is_above = found.nbytes > candidate.peak_bytes
+        return is_above and (bool(other.loops) or other.peak_bytes <= _WELL_ABOVE * found.nbytes)
 
     def _in_our_order(self, found: CompiledCandidate, room: int) -> CompiledCandidate | None:
         """Return the same program where XLA has to keep our order, if that may fit in the room."""
