@@ -24,7 +24,8 @@ import numpy as np
 import tracer
 import tracer.numpy as tnp
 from examples.display import Progress, print_table
-from tracer.compilation.candidates import CandidateCompiler, CandidateSearch, predicted_for
+from tracer.compilation.candidate_compiler import CandidateCompiler
+from tracer.compilation.candidates import CandidateSearch, predicted_for
 from tracer.compilation.options import compile_options
 from tracer.compilation.signature import read_call
 from tracer.compilation.task import read_task

@@ -9,7 +9,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import lowering
-from tracer.compilation.candidates import CandidateCompiler
+from tracer.compilation.candidate_compiler import CandidateCompiler
 
 WEIGHTS = [tracer.ShapeDtype((64, 64), "float32")] * 12
 X = tracer.ShapeDtype((2000, 64), "float32")

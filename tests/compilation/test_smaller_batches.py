@@ -10,7 +10,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tracer.compilation.candidates import CandidateCompiler
+from tracer.compilation.candidate_compiler import CandidateCompiler
 from tracer.compilation.task import Choice
 from tracer.optimizer.planner import Planner
 

@@ -9,7 +9,8 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tracer.compilation.candidates import CandidateSearch, CompiledCandidate
+from tracer.compilation.candidate_compiler import CompiledCandidate
+from tracer.compilation.candidates import CandidateSearch
 from tracer.compilation.task import Task
 from tracer.ir import ShapeDtype
 from tracer.optimizer.budget import spending

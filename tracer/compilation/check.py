@@ -23,7 +23,8 @@ import numpy as np
 
 from tracer import lowering, tree
 from tracer.array.array import Array
-from tracer.compilation.candidates import CandidateSearch, CompiledCandidate, predicted_for
+from tracer.compilation.candidate_compiler import CompiledCandidate
+from tracer.compilation.candidates import CandidateSearch, predicted_for
 from tracer.compilation.comparison import Check, Evidence, Host
 from tracer.compilation.options import CompileOptions
 from tracer.compilation.precision import FEWER_DIGITS, MORE_DIGITS, Dtypes, in_dtype, in_precision

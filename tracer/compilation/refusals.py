@@ -20,7 +20,7 @@ from tracer.optimizer.planner import Planner
 from tracer.units import format_bytes
 
 if TYPE_CHECKING:
-    from tracer.compilation.candidates import CompiledCandidate
+    from tracer.compilation.candidate_compiler import CompiledCandidate
 
 _LARGE = 0.05
 _SHOWN = 5

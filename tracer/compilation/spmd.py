@@ -13,12 +13,8 @@ from functools import cached_property
 
 from tracer import lowering
 from tracer.compilation import progress
-from tracer.compilation.candidates import (
-    CandidateSearch,
-    CompiledCandidate,
-    predicted_for,
-    tenths_lower,
-)
+from tracer.compilation.candidate_compiler import CompiledCandidate
+from tracer.compilation.candidates import CandidateSearch, predicted_for, tenths_lower
 from tracer.compilation.mesh_placement import Placer, SpreadCandidate
 from tracer.compilation.refusals import refuse_at_once, together
 from tracer.compilation.task import Task
