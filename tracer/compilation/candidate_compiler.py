@@ -25,8 +25,6 @@ from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 
 TENTH_LESS = 0.9
-# Predictions are not as far off: such a program takes more than the smallest that is known.
-WELL_ABOVE = 1.5
 # A count so close to the prediction is not lowered much by other options of XLA.
 _NEAR = 1.05
 # Nor are they off by so much: what is predicted to take it is not smaller.
@@ -138,16 +136,16 @@ class CandidateCompiler:
     def smallest(self) -> CompiledCandidate:
         """Return the program with the smallest predicted peak, compiled.
 
-        Or the smallest of another kind (whole, with loops), if XLA counts less for it.
+        Or the smallest one of the other kind (whole, with loops), if XLA counts less for it.
         """
         if self._smallest is None:
             candidate = self.planner.smallest()
             found = self._found(candidate, int(_NEAR * candidate.peak_bytes))
             known = [found, found and self._in_our_order(found, found.nbytes)]
-            for other in self.planner.smallest_of_other_kinds(candidate):
-                is_known = found is not None and not may_go_on()
-                if not is_known and self._may_be_smaller(other, candidate, found):
-                    known.append(self._found(other, int(_NEAR * other.peak_bytes)))
+            other = self.planner.smallest_of_other_kind(candidate)
+            is_known = found is not None and not may_go_on()
+            if other and not is_known and self._may_be_smaller(other, candidate, found):
+                known.append(self._found(other, int(_NEAR * other.peak_bytes)))
             compiled = list(filter(None, known))
             if not compiled:
                 raise self._refusals[-1]
@@ -181,8 +179,7 @@ class CandidateCompiler:
             return True
         if candidate.loops:
             return other.peak_bytes <= _FAR_ABOVE * found.nbytes
-        is_above = found.nbytes > candidate.peak_bytes
-        return is_above and (bool(other.loops) or other.peak_bytes <= WELL_ABOVE * found.nbytes)
+        return found.nbytes > candidate.peak_bytes
 
     def _in_our_order(self, found: CompiledCandidate, room: int) -> CompiledCandidate | None:
         """Return the same program where XLA has to keep our order, if that may fit in the room."""
@@ -294,4 +291,4 @@ class CandidateCompiler:
             yield careful | inside
 
 
-__all__ = ["TENTH_LESS", "WELL_ABOVE", "CandidateCompiler", "CompiledCandidate"]
+__all__ = ["TENTH_LESS", "CandidateCompiler", "CompiledCandidate"]

@@ -12,7 +12,6 @@ from tracer import lowering
 from tracer.array.trace import Traced
 from tracer.compilation.candidate_compiler import (
     TENTH_LESS,
-    WELL_ABOVE,
     CandidateCompiler,
     CompiledCandidate,
 )
@@ -24,6 +23,8 @@ from tracer.optimizer.budget import may_go_on, spending
 from tracer.optimizer.candidates import CandidateRow, PlanningCache
 from tracer.target import planned_for
 
+# Predictions are not as far off: such a program takes more than the smallest that is known.
+_WELL_ABOVE = 1.5
 # Of a program of a few kilobytes what surrounds the values is a large share.
 _SURROUNDINGS_BYTES = 16_000
 # Of programs in trips of one step those are compiled that are predicted to take so much less.
@@ -122,7 +123,7 @@ class CandidateSearch:
         share = cuts[0].peak_bytes / planner.smallest().peak_bytes if cuts else 1.0
         if share < TENTH_LESS:
             least = int(share * least)
-        return int((least - _SURROUNDINGS_BYTES) / WELL_ABOVE)
+        return int((least - _SURROUNDINGS_BYTES) / _WELL_ABOVE)
 
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes.
@@ -210,12 +211,12 @@ class CandidateSearch:
             found = tenths_lower(found, lambda limit: self.with_limit(limit).first())
             compiler = self._of_least
             steps, cuts = compiler.planner.in_single_steps(), compiler.planner.with_least_cuts()
-            found = compiler.smaller(found, steps, WELL_ABOVE * found.nbytes)
+            found = compiler.smaller(found, steps, _WELL_ABOVE * found.nbytes)
             found = compiler.smaller(found, cuts, _CLEARLY * found.candidate.peak_bytes)
         # XLA may take less for the program as it is without a limit than is predicted of it.
         free = self.with_limit(None)
         free_bytes = next(free.plain.planner.candidates()).peak_bytes
-        if free_bytes > WELL_ABOVE * found.nbytes or not may_go_on():
+        if free_bytes > _WELL_ABOVE * found.nbytes or not may_go_on():
             return found
         return min(free.first() or found, found, key=lambda found: found.nbytes)
 

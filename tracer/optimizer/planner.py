@@ -447,15 +447,15 @@ class Planner:
         graph = manager.run(self.graph, passes)
         return self._candidate(graph, (*self.rows, *manager.rows), cut.loops)
 
-    def smallest_of_other_kinds(self, candidate: Candidate) -> list[Candidate]:
-        """Return the whole program, and for one without loops the smallest with loops, if any.
+    def smallest_of_other_kind(self, candidate: Candidate) -> Candidate | None:
+        """Return the whole program for one with loops; otherwise the smallest with loops, if any.
 
-        Where the model is wrong about what XLA stores, it is wrong about one of them. The whole
-        program first, if the given one computes some of its values again.
+        Where the model is wrong about what XLA stores, it is wrong about one of them.
         """
-        found = [] if candidate is self._whole else [self._whole]
-        split = [] if candidate.loops else [item for item in self._smallest_split if item.loops]
-        return [*found, *sorted(split, key=lambda item: item.peak_bytes)[:1]]
+        if candidate.loops:
+            return self._whole
+        split = [found for found in self._smallest_split if found.loops]
+        return min(split, key=lambda candidate: candidate.peak_bytes, default=None)
 
     @cached_property
     def _smallest_split(self) -> list[Candidate]:
