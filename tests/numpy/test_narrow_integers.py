@@ -63,3 +63,10 @@ def test_lists_that_fit_are_written():
         x[[0, 1]] = [65535, True]
         m.put(x, [2, 3], [7, np.uint16(8)])
         assert np.asarray(x).tolist() == [65535, 1, 7, 8]
+
+
+def test_a_list_that_holds_itself_is_refused():
+    endless = [1]
+    endless.append(endless)
+    with pytest.raises(tracer.TracerError):
+        tnp.array(U)[[0, 1]] = endless

@@ -42,6 +42,18 @@ def as_array(value: ArrayLike, device: Any = None) -> Array:
     return from_host(host_array(value), device)
 
 
+def as_written(value: ArrayLike, dtype: Dtype, device: Any = None) -> Array:
+    """Return array-like data in the dtype of the array that it is written into.
+
+    Raises
+    ------
+    RangeError
+        A Python integer, also in a list, does not fit into it.
+    """
+    promotion.require_fitting(value, dtype)
+    return convert(as_array(value, device), dtype)
+
+
 def _strong(weak: Array) -> Array:
     found = weak._snapshot()
     cls = weak_class(weak)

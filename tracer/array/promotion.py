@@ -20,7 +20,7 @@ import numpy as np
 from tracer.array.array import Array
 from tracer.errors import ArgumentError, DTypeError, RangeError
 from tracer.ir import DTYPES_BY_NAME, as_dtype
-from tracer.ir.types import default_float
+from tracer.ir.types import MOST_AXES, default_float
 
 Dtype = np.dtype[Any]
 WEAK = frozenset({bool, int, float, complex})
@@ -216,13 +216,16 @@ def scalar_value(value: Any, dtype: Dtype) -> np.ndarray[Any, Any]:
         ) from error
 
 
-def require_fitting(value: Any, dtype: Dtype) -> None:
-    """Refuse Python integers, also in lists, that an integer dtype cannot hold, as NumPy does."""
-    if dtype.kind not in "iu":
+def require_fitting(value: Any, dtype: Dtype, depth: int = 0) -> None:
+    """Refuse Python integers, also in lists, that an integer dtype cannot hold, as NumPy does.
+
+    Lists can hold themselves: they are looked through no deeper than arrays have axes.
+    """
+    if dtype.kind not in "iu" or depth > MOST_AXES:
         return
     if isinstance(value, list | tuple):
         for one in value:
-            require_fitting(one, dtype)
+            require_fitting(one, dtype, depth + 1)
     elif isinstance(value, int) and not isinstance(value, np.generic):
         scalar_value(value, dtype)
 

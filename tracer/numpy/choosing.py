@@ -14,6 +14,7 @@ from tracer.array.convert import (
     as_array,
     as_arrays,
     as_shape,
+    as_written,
     broadcast,
     broadcast_shape,
     convert,
@@ -161,8 +162,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
             mend=f"give {count}, or {count + 1} with one for elsewhere",
         )
     pieces = [piece(domain, *args, **kw) if callable(piece) else piece for piece in funclist]
-    promotion.require_fitting(pieces, domain.dtype)
-    values = [convert(as_array(piece), domain.dtype) for piece in pieces]
+    values = [as_written(piece, domain.dtype) for piece in pieces]
     result = values[count] if len(values) > count else convert(as_array(0), domain.dtype)
     result = broadcast_to(result, domain.shape)
     for condition, value in zip(conditions, values, strict=False):
@@ -230,8 +230,7 @@ def fill_diagonal(a: Any, val: ArrayLike, wrap: bool = False) -> None:
             f"fill_diagonal does not fit shape {target.shape}",
             mend="give a matrix, or an array of equal sizes",
         )
-    promotion.require_fitting(val, target.dtype)
-    values = as_array(val).ravel()
+    values = as_written(val, target.dtype).ravel()
     if target.ndim == 2 and target.shape[0] == target.shape[1] and values.size == 1:
         target[range(target.shape[0]), range(target.shape[0])] = values
         return
@@ -259,8 +258,7 @@ def put(a: Any, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
             raise ArgumentError(
                 f"put: an index is out of bounds for {target.size} elements", mend='use mode="clip"'
             )
-    promotion.require_fitting(v, target.dtype)
-    values = as_array(v).ravel()
+    values = as_written(v, target.dtype).ravel()
     if values.size and index.size:
         repeated = values[np.arange(index.size) % values.size]
         target[...] = reshape(target.ravel().at[index].set(repeated), target.shape)
@@ -269,18 +267,16 @@ def put(a: Any, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
 def putmask(a: Any, mask: ArrayLike, values: ArrayLike) -> None:
     """Write the elements of repeated values where a mask is true; see `numpy.putmask`."""
     target = _target("putmask", a)
-    promotion.require_fitting(values, target.dtype)
-    source = as_array(values).ravel()
+    source = as_written(values, target.dtype).ravel()
     repeated = source[np.arange(target.size) % source.size].reshape(target.shape)
-    target[...] = where(as_array(mask), convert(repeated, target.dtype), target)
+    target[...] = where(as_array(mask), repeated, target)
 
 
 def place(arr: Any, mask: ArrayLike, vals: ArrayLike) -> None:
     """Write values, one after the other, where a mask holds; see `numpy.place`."""
     target = _target("place", arr)
-    promotion.require_fitting(vals, target.dtype)
-    source = as_array(vals).ravel()
-    target[...] = _placed(target, as_array(mask), convert(source, target.dtype))
+    source = as_written(vals, target.dtype).ravel()
+    target[...] = _placed(target, as_array(mask), source)
 
 
 @compound

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, convert, normalize_axis, reshape
+from tracer.array.convert import as_array, as_written, normalize_axis, reshape
 from tracer.array.dispatch import from_host
-from tracer.array.promotion import as_default, require_fitting
+from tracer.array.promotion import as_default
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir.types import MOST_AXES
 from tracer.numpy.joining import concatenate
@@ -89,8 +89,7 @@ def insert(
     number = normalize_axis(0 if axis is None else axis, x.ndim)
     size = x.shape[number]
     places = _places("insert", obj, size)
-    require_fitting(values, x.dtype)
-    new = convert(as_array(values), x.dtype)
+    new = as_written(values, x.dtype)
     new = reshape(new, (1,) * (x.ndim - new.ndim) + new.shape)
     if places.ndim == 0:  # a single position: the first axis of the values is the axis
         new = moveaxis(new, 0, number)

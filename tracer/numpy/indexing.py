@@ -13,10 +13,17 @@ import numpy as np
 
 from tracer import ops
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, reshape, scalar
+from tracer.array.convert import (
+    as_array,
+    as_written,
+    broadcast,
+    broadcast_shape,
+    reshape,
+    scalar,
+)
 from tracer.array.dispatch import apply, compound
 from tracer.array.placement import place_beside
-from tracer.array.promotion import require_fitting, weak_class
+from tracer.array.promotion import weak_class
 from tracer.errors import ArrayIndexError, ShapeError
 from tracer.ir import Op
 from tracer.numpy import window as windows
@@ -271,8 +278,7 @@ def update_item(
 def _as_update(x: Array, value: ArrayLike) -> Array:
     if weak_class(value) is not None:
         return scalar(value, x.dtype)
-    require_fitting(value, x.dtype)
-    return convert(as_array(value, place_beside(x)), x.dtype)
+    return as_written(value, x.dtype, place_beside(x))
 
 
 def mask_of(index: Any) -> Any:

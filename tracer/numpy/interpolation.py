@@ -9,6 +9,7 @@ from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
+    as_written,
     broadcast,
     convert,
     normalize_axes,
@@ -273,9 +274,8 @@ def ediff1d(
     """Return the differences of neighbours in the flattened array, with ends; see NumPy."""
     x = as_array(ary).ravel()
     parts = [diff(x)]
-    promotion.require_fitting([to_begin, to_end], x.dtype)
     if to_begin is not None:
-        parts.insert(0, convert(as_array(to_begin).ravel(), x.dtype))
+        parts.insert(0, as_written(to_begin, x.dtype).ravel())
     if to_end is not None:
-        parts.append(convert(as_array(to_end).ravel(), x.dtype))
+        parts.append(as_written(to_end, x.dtype).ravel())
     return concatenate(parts)
