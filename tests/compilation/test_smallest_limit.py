@@ -59,4 +59,6 @@ def test_a_search_that_is_cut_does_not_depend_on_what_was_known_before(
     with spending(None):
         search.first()
         search._smallest_predicted  # noqa: B018 - remembered
+    # Under a limit, too, before it is refused.
+    assert search._last().nbytes == least
     assert search.least_bytes() == least

@@ -346,7 +346,7 @@ class Planner:
 
     @property
     def _larger_settings(self) -> SplitSettings:
-        """Settings for slices that no cache holds, as large for a small and for no limit."""
+        """Settings for slices that no cache holds, the same for every limit."""
         size = _LARGER * self.options.machine.trip_bytes
         return replace(
             self._cache_settings,

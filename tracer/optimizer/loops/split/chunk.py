@@ -201,7 +201,6 @@ def _rows(region: Region, each: float, working_set: float, settings: SplitSettin
     if settings.split_bytes is not None:
         largest = max(type.nbytes for node in region.virtual for type in node.types)
         most = min(most, settings.split_bytes * region.length // max(1, largest))
-    most = max(1, most)
     return balanced(region.length, max(1, min(rows, most)), settings.machine, most)
 
 
