@@ -15,7 +15,6 @@ from tracer import lowering, tree
 from tracer.array.active import ACTIVE
 from tracer.array.array import Array, deleted_error
 from tracer.array.defaults import tell_of_defaults
-from tracer.array.weak import as_weak
 from tracer.compilation.check import check
 from tracer.compilation.checkpoints import key_of
 from tracer.compilation.comparison import Check
@@ -120,11 +119,13 @@ class CompiledFunction:
                 return call.inline()
             if kwargs:
                 return self._call_nested(args, kwargs)
-            try:
-                # No more than one attribute of each array: jax does this in C++.
-                program: Program | None = self._flat_programs[tuple([a._signature for a in args])]
-            except (KeyError, AttributeError):
-                program = None
+            program: Program | None = None
+            if self._flat_programs:  # A function of containers has none.
+                try:
+                    # No more than one attribute of each array: jax does this in C++.
+                    program = self._flat_programs[tuple([a._signature for a in args])]
+                except (KeyError, AttributeError):
+                    pass
             # Outside of the except clause, which would put itself above the user's own errors.
             return self._call_nested(args, kwargs) if program is None else self._run(program, args)
         except TracerError as error:
@@ -167,14 +168,10 @@ class CompiledFunction:
         return program, call.arrays(*program.arguments.places)
 
     def _run(self, program: Program, arrays: Sequence[Array]) -> Any:
-        if program.readings:
-            program = self._current(program)
-        if program.arguments is not None:
-            buffers = program.arguments.buffers((*arrays, *program.captured))
+        if program.is_plain:
+            buffers: Sequence[Any] = [array._buffer for array in arrays]
         else:
-            buffers = [a._buffer for a in arrays]
-            if program.captured:
-                buffers += program.captured_buffers()
+            program, buffers = self._prepared(program, arrays)
         try:
             results = program.execute(*buffers)
         except OutOfMemoryError as error:
@@ -184,14 +181,20 @@ class CompiledFunction:
             # Only now, as the good path has no time to look at each array.
             self._check_arrays(program, arrays)
             raise
-        for position in program.donated:
-            arrays[position]._buffer = program.gone
+        if program.is_plain and program.is_single:
+            return Array(results[0], program.output_types[0], program.output_devices[0])
         outputs = list(map(Array, results, program.output_types, program.output_devices))
-        for position in program.weak_outputs:
-            outputs[position] = as_weak(outputs[position])
-        if program.written:
-            program.write_back(arrays, outputs)
+        if not program.is_plain:
+            program.finish(arrays, outputs)
         return outputs[0] if program.is_single else program.unflatten(outputs)
+
+    def _prepared(self, program: Program, arrays: Sequence[Array]) -> tuple[Program, Sequence[Any]]:
+        """Return a program with the current values of what it closes over, and its buffers."""
+        if program.readings:
+            program = self._current(program)
+        if program.arguments is not None:
+            return program, program.arguments.buffers((*arrays, *program.captured))
+        return program, [array._buffer for array in (*arrays, *program.captured)]
 
     def _check_arrays(self, program: Program, arrays: Sequence[Array]) -> None:
         """Raise the error that says which array a program could not take, if there is one."""

@@ -12,6 +12,7 @@ from tracer import lowering, tree
 from tracer.array.array import Array, Deleted
 from tracer.array.recording import Reading
 from tracer.array.trace import Traced, Written, write_back
+from tracer.array.weak import as_weak
 from tracer.compilation.alias_report import alias_report, warn_unused
 from tracer.compilation.candidates import predicted_for
 from tracer.compilation.collection import rare_collection
@@ -95,15 +96,32 @@ class Program:
             if array is not None:
                 mine._buffer = array._buffer
 
-    def captured_buffers(self) -> Sequence[Any]:
-        """Return the buffers of the arrays that the function closed over."""
-        return [array._buffer for array in self.captured]
-
     def unflatten(self, outputs: list[Array]) -> Any:
         """Return the outputs in the structure the function gave them."""
         return tree.unflatten(self.out_tree, outputs)
 
-    def write_back(self, arrays: Sequence[Array], outputs: list[Array]) -> None:
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether arguments and results are all that a call has to do with: most programs.
+
+        No arrays that it closes over, or has read; no donated, weak or written ones; no mesh.
+        """
+        more = (self.readings, self.captured, self.donated, self.weak_outputs, self.written)
+        return self.arguments is None and not any(more)
+
+    def finish(self, arrays: Sequence[Array], outputs: list[Array]) -> None:
+        """Do what is left after a call: donated arrays are gone, others have new values.
+
+        `outputs` are the function's results afterwards, the weak ones among them as such.
+        """
+        for position in self.donated:
+            arrays[position]._buffer = self.gone
+        for position in self.weak_outputs:
+            outputs[position] = as_weak(outputs[position])
+        if self.written:
+            self._write_back(arrays, outputs)
+
+    def _write_back(self, arrays: Sequence[Array], outputs: list[Array]) -> None:
         """Let the arguments hold what the function wrote into them; leave the results."""
         kept = tuple(pair for pair in self.written if pair[0] not in self.donated)
         write_back(kept, arrays, outputs)

@@ -154,25 +154,25 @@ class Executable:
         DeviceError
             The process was forked after XLA had started.
         """
-        given: Sequence[Buffer] = buffers
         if FORKS.is_child:
             raise absent_threads()
-        if self.donate:
-            if self._unguarded:
-                self._check_twice(buffers)
-            given = without_exported(buffers, self.donate, self.device)
+        given = self._given_away(buffers) if self.donate else buffers
         try:
-            is_plain = ASKED.budget is None and not host_allocator.is_tuned()
-            results = self._run(given) if is_plain else self._prepared(given)
+            if ASKED.budget is not None or host_allocator.is_tuned():
+                results = self._prepared(given)
+            elif self._large_types:
+                results = self._run(given)
+            else:  # As `_run`, without a call of Python's: most calls are this one.
+                results = self._execute(given).consume_with_handlers(self._handlers)
         except TracerError:
             raise
         except (RuntimeError, TypeError) as error:
             raised = raised_by_host(error) if self.host_calls else None
+            if raised is None:
+                raise self._with_donated(execution_failure(error, given), given) from error
             if isinstance(raised, TracerError) and raised.where is None:
                 raised.where = user_source()  # XLA's threads, on which it was raised, know of none.
-            if raised is not None:
-                raise self._with_donated(raised, given) from None
-            raise self._with_donated(execution_failure(error, given), given) from error
+            raise self._with_donated(raised, given) from None
         if self.donate:
             # Also where no result took it over: the promise is that it is gone in any case, so that
             # a program does not work by luck.
@@ -181,6 +181,12 @@ class Executable:
         if not self._calls % _CALLS_BETWEEN:
             shims.collect_garbage()
         return results
+
+    def _given_away(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Return the buffers of a call that takes some of them; see `without_exported`."""
+        if self._unguarded:
+            self._check_twice(buffers)
+        return without_exported(buffers, self.donate, self.device)
 
     def _with_donated(self, error: BaseException, given: Sequence[Buffer]) -> BaseException:
         """Say in an error of a call which arguments it took."""
