@@ -51,6 +51,11 @@ class ProductCall:
         return self.batch * self.rows * self.columns
 
     @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.result * self.inner
+
+    @property
     def has_vector(self) -> bool:
         """Whether it is a product with a vector, which libraries do not pack."""
         return 1 in (self.rows, self.columns)

@@ -112,8 +112,7 @@ class ProductMemory:
 @lru_cache(maxsize=4096)
 def choose_form(call: ProductCall, prices: ProductPrices, packing: Packing) -> ProductForm:
     """Return the fastest form of a product; `PLAIN` when nothing else is faster."""
-    flops = 2 * call.result * call.inner
-    is_small = flops < prices.plain_flops
+    is_small = call.flops < prices.plain_flops
     if is_small or not call.has_forms or min(call.rows, call.inner, call.columns) == 1:
         return PLAIN
     forms = _FORMS

@@ -14,7 +14,8 @@ measurements.
 
 from __future__ import annotations
 
-from tracer.ir import Graph, Node
+from tracer.ir import Cost, Graph, Node
+from tracer.ir.library_calls import ProductCall
 from tracer.optimizer.model.costs import counted_scratch, packed_bytes, run_cost
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.numbers import Numbers
@@ -56,12 +57,23 @@ class _Kernels:
         prices, cost = self.machine.prices, run_cost(node)
         cores = self.machine.cores if cost.flops > prices.parallel_flops else 1
         width = max(1.0, node.types[0].dtype.itemsize / 4)
-        seconds = (cost.flops - cost.product_flops) / prices.vector_rate * width
+        seconds = (cost.flops - cost.product_flops) / prices.vector_rate * width / cores
         if cost.product_flops:
             elements = sum(type.size for type in node.types)
-            seconds += cost.product_flops / prices.product_rate * width
-            seconds += elements * prices.product_element_seconds
-        return seconds / cores + cost.steps * prices.step_seconds
+            product = cost.product_flops / prices.product_rate * width
+            product += elements * prices.product_element_seconds
+            seconds += product / self._cores_of_product(cost)
+        return seconds + cost.steps * prices.step_seconds
+
+    def _cores_of_product(self, cost: Cost) -> int:
+        """Return among how many cores a library spreads each matrix product of a batch."""
+        prices, cores = self.machine.prices, self.machine.cores
+        for call in cost.calls:
+            if isinstance(call, ProductCall):
+                flops, elements = call.flops // call.batch, call.rows * call.columns
+                parts = max(flops // prices.matrix_flops, elements // prices.matrix_elements)
+                cores = min(cores, max(1, parts))
+        return cores
 
     def _traffic(self, node: Node, is_stored: bool) -> float:
         """Return the seconds to move what a node reads from buffers, writes, and packs."""

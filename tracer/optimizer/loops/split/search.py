@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from tracer.optimizer.model.liveness import Liveness, node_cost
 
 # Axes whose saving is at least this share of the best one's compete by flops.
 _ABOUT = 0.8
-# Bytes read are much less when this many times they are still less.
+# Bytes that all trips read are much less when this many times they are still less.
 _MUCH_LESS = 8
 # An axis is clearly faster that takes at most this share of the time.
 _CLEARLY = 0.8
@@ -51,6 +52,8 @@ class Candidate:
         Bytes that every trip reads whole.
     read_again_bytes : int
         Bytes that every trip computes whole from arrays in storage.
+    trips : int
+        About how many trips there are: as few as the budget allows.
     """
 
     subject: Subject
@@ -63,6 +66,12 @@ class Candidate:
     flops: int
     read_bytes: int = 0
     read_again_bytes: int = 0
+    trips: int = 1
+
+    @property
+    def read_in_all_bytes(self) -> int:
+        """Bytes that the trips read whole, all together."""
+        return self.trips * self.read_bytes
 
 
 class RegionSearch:
@@ -193,19 +202,20 @@ class RegionSearch:
 
         Batch axes are cut outside: along them trips read other operands. Along another axis of
         batched products every trip would read, and the library pack, an operand of all the batches
-        again. An axis that heads reduce is none: what they add to is stored whole.
+        again. What all trips read counts, not one: a layer's weights are read along a batch axis
+        too. An axis that heads reduce is none: what they add to is stored whole.
         """
         fitting = [candidate for candidate in candidates if candidate.fits]
         if not self.cuts_again:
             return fitting or candidates
-        read = min((candidate.read_bytes for candidate in fitting), default=0)
+        read = min((candidate.read_in_all_bytes for candidate in fitting), default=0)
 
         def is_batch(candidate: Candidate) -> bool:
             heads = candidate.region.heads.items()
             is_parallel = all(
                 candidate.subject.rule(head).is_parallel(label) for head, label in heads
             )
-            return is_parallel and candidate.read_bytes * _MUCH_LESS < read
+            return is_parallel and candidate.read_in_all_bytes * _MUCH_LESS < read
 
         return [c for c in candidates if c.fits or is_batch(c)] or candidates
 
@@ -253,13 +263,16 @@ class RegionSearch:
         if saved <= 0:
             return "every value on the way has to be stored"
         plan = plan_loops(subject, region)
-        fits = self._slice_bytes(region, plan.loops) <= self.settings.budget_bytes
+        each, budget = self._slice_bytes(region, plan.loops), self.settings.budget_bytes
+        trips = min(region.length, math.ceil(each * region.length / budget))
         taken = {*_operands(subject, plan.loops)}
         kept = self._kept_bytes(region) + _whole_storage_bytes(region, taken)
         again, whole = _repeated_flops(plan.loops), _taken_whole(region, taken)
         read = sum(v.type.nbytes for v in whole if not generated_nodes(v, region))
         stored = sum(v.type.nbytes for v in whole if nodes_read_again(v, region))
-        return Candidate(subject, region, plan, axis, fits, saved, kept, again, read, stored)
+        return Candidate(
+            subject, region, plan, axis, each <= budget, saved, kept, again, read, stored, trips
+        )
 
     def _kept_bytes(self, region: Region) -> int:
         """Return the bytes of large values that the region still has to store."""
