@@ -83,10 +83,10 @@ class Prices:
         Nodes that a planner looks at while the device's compiler compiles one.
     parallel_flops : int
         Work below this runs on one core: to wake the others takes as long.
-    matrix_elements, matrix_flops : int
-        A library gives each core so many elements of one product's result, or operations, and does
-        not spread a batch of products: 8 of 64 x 64 by 64 x 1024 run at 93 Gflop/s on two cores,
-        of 128 x 64 by 64 x 1024 at 182, of 256 x 256 by 256 x 256 at 191.
+    matrix_elements, matrix_side : int
+        What each core has of one matrix product at least: elements of operands and result, and rows
+        or columns. A batch of products is not spread otherwise: 8 of 64 x 64 by 64 x 1024 run at 93
+        Gflop/s on two cores, of 128 x 64 by 64 x 1024 at 182, of 64 x 4096 by 4096 x 64 at 100.
     """
 
     product_rate: float = 2.2e11
@@ -107,8 +107,8 @@ class Prices:
     planning_rate: float = 2e4
     compiling_nodes: int = 60
     parallel_flops: int = 1 << 16
-    matrix_elements: int = 1 << 16
-    matrix_flops: int = 12 << 20
+    matrix_elements: int = 70_000
+    matrix_side: int = 64
 
     @property
     def product_ratio(self) -> int:

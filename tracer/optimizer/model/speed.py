@@ -67,13 +67,17 @@ class _Kernels:
 
     def _cores_of_product(self, cost: Cost) -> int:
         """Return among how many cores a library spreads each matrix product of a batch."""
-        prices, cores = self.machine.prices, self.machine.cores
-        for call in cost.calls:
-            if isinstance(call, ProductCall):
-                flops, elements = call.flops // call.batch, call.rows * call.columns
-                parts = max(flops // prices.matrix_flops, elements // prices.matrix_elements)
-                cores = min(cores, max(1, parts))
-        return cores
+        products = [call for call in cost.calls if isinstance(call, ProductCall)]
+        return min(map(self._parts, products), default=self.machine.cores)
+
+    def _parts(self, call: ProductCall) -> int:
+        machine, prices = self.machine, self.machine.prices
+        if min(call.rows, call.inner, call.columns) < machine.sizes.thin_rows:
+            return machine.cores  # Thin ones are spread as soon as they are long.
+        elements = (call.left + call.right + call.result) // max(1, call.batch)
+        longest = max(call.rows, call.columns)
+        most = min(elements // prices.matrix_elements, longest // prices.matrix_side)
+        return max(1, min(machine.cores, most))
 
     def _traffic(self, node: Node, is_stored: bool) -> float:
         """Return the seconds to move what a node reads from buffers, writes, and packs."""
