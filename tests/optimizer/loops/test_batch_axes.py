@@ -75,6 +75,18 @@ def test_weights_are_read_along_a_batch_too() -> None:
     assert inner.axis.startswith("axis of 8 of float32[1,8,1024,1024]")
 
 
+def test_sums_over_a_batch_that_are_small_are_stored() -> None:
+    """Gradients of weights, to which each batch adds, are no reason to cut the places outside."""
+    x, weight = ShapeDtype((8, 1024, 512), "float32"), ShapeDtype((512, 512), "float32")
+    gradient = tracer.grad(lambda *a: (layer(*a) ** 2).sum(), argnums=(0, 1, 2, 3, 4))
+    graph = trace(gradient, (x, weight, weight, weight, weight)).graph
+    found = next(Planner(graph, PlannerOptions()).candidates())
+    outer, inner = found.loops
+    assert outer.axis.startswith("axis of 8 of float32[8,8,1024,1024]")
+    assert inner.trips == 8
+    assert found.peak_bytes < 100e6
+
+
 @pytest.mark.xla
 def test_a_layer_in_slices_has_the_same_values(rng: np.random.Generator) -> None:
     x, weights = rng.standard_normal((5, 130, 48)), rng.standard_normal((4, 48, 48)) / 7

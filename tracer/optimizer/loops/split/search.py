@@ -203,7 +203,7 @@ class RegionSearch:
         Batch axes are cut outside: along them trips read other operands. Along another axis of
         batched products every trip would read, and the library pack, an operand of all the batches
         again. What all trips read counts, not one: a layer's weights are read along a batch axis
-        too. An axis that heads reduce is none: what they add to is stored whole.
+        too. An axis that large heads reduce is none: what they add to is stored whole.
         """
         fitting = [candidate for candidate in candidates if candidate.fits]
         if not self.cuts_again:
@@ -213,7 +213,8 @@ class RegionSearch:
         def is_batch(candidate: Candidate) -> bool:
             heads = candidate.region.heads.items()
             is_parallel = all(
-                candidate.subject.rule(head).is_parallel(label) for head, label in heads
+                candidate.subject.rule(head).is_parallel(label) or not self.is_large(head)
+                for head, label in heads
             )
             return is_parallel and candidate.read_in_all_bytes * _MUCH_LESS < read
 
