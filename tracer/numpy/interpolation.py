@@ -143,13 +143,14 @@ def trapezoid(
     width: Any = dx
     if x is not None:
         places = as_array(x)
-        width = diff(places, axis=-1 if places.ndim == 1 else number)
+        width = diff(places, axis=-1 if places.ndim == 1 else axis)
         if places.ndim == 1:
             width = _along(width, number, samples.ndim)
     size = samples.shape[number]
     upper = _part(samples, axis=number, start=1, limit=size)
     lower = _part(samples, axis=number, start=0, limit=size - 1)
-    return (width * (upper + lower) / 2.0).sum(number)  # type: ignore[no-any-return]
+    # places may have more axes than the samples: a negative axis is then another one of theirs
+    return (width * (upper + lower) / 2.0).sum(axis)  # type: ignore[no-any-return]
 
 
 def _along(x: Array, axis: int, ndim: int) -> Array:
