@@ -17,13 +17,15 @@ from tracer.array.convert import (
     reshape,
 )
 from tracer.array.dispatch import compound
-from tracer.errors import ArgumentError, ShapeError
+from tracer.array.promotion import Dtype, can_cast
+from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.numpy.arithmetic import maximum, minimum
 from tracer.numpy.elementwise import where
 from tracer.numpy.joining import concatenate
 from tracer.numpy.repeating import diff, slice_axis
 from tracer.numpy.searching import searchsorted
 from tracer.numpy.taking import take
+from tracer.numpy.ufunc import require_no_bool
 
 
 def interp(
@@ -274,9 +276,20 @@ def ediff1d(
 ) -> Array:
     """Return the differences of neighbours in the flattened array, with ends; see NumPy."""
     x = as_array(ary).ravel()
+    require_no_bool("ediff1d", x.dtype, "convert with astype first")
     parts = [diff(x)]
     if to_begin is not None:
-        parts.insert(0, as_written(to_begin, x.dtype).ravel())
+        parts.insert(0, _end("to_begin", to_begin, x.dtype))
     if to_end is not None:
-        parts.append(as_written(to_end, x.dtype).ravel())
+        parts.append(_end("to_end", to_end, x.dtype))
     return concatenate(parts)
+
+
+def _end(name: str, value: ArrayLike, dtype: Dtype) -> Array:
+    given = as_array(value).dtype
+    if not can_cast(given, dtype, "same_kind"):
+        raise DTypeError(
+            f"ediff1d: {name} is {given}, the array {dtype}: fractions would be lost",
+            mend="convert the array with astype first",
+        )
+    return as_written(value, dtype).ravel()
