@@ -266,7 +266,7 @@ def unwrap(
     limit = period / 2 if discont is None else discont
     correction = where(abs(steps) < limit, 0, wrapped - steps)
     number = normalize_axis(axis, x.ndim)
-    first = _at(x, number, 0)
+    first = _part(x, axis=number, start=0, limit=min(1, x.shape[number]))
     rest = _part(x, axis=number, start=1, limit=x.shape[number])
     return concatenate([first, rest + convert(correction.cumsum(number), x.dtype)], number)
 
