@@ -43,6 +43,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     ),
     "compress": (lambda m, x: m.compress(MASK, x, axis=0), (INFINITE,)),
     "compress by a list": (lambda m, x: m.compress([True, False, True], x), (INFINITE,)),
+    "unwrap of nothing": (lambda m, x: m.unwrap(x), (np.zeros((3, 0)),)),
     "trapezoid of nothing": (lambda m, x: m.trapezoid(x), (np.zeros((3, 0)),)),
 }
 

@@ -43,6 +43,7 @@ CASES = {
     "interp complex": (lambda n, x, p, f: n.interp(x, p, f), (X, SORTED, SORTED * 1j)),
     "trapezoid": (lambda n, y: n.trapezoid(y), (X,)),
     "trapezoid x": (lambda n, y, x: n.trapezoid(y, x, axis=0), (X, SORTED[:4])),
+    "trapezoid of fewer axes": (lambda n, y, x: n.trapezoid(y, x), (X[0], X)),
     "trapezoid dx": (lambda n, y: n.trapezoid(y, dx=0.5, axis=0), (X,)),
     "gradient": (lambda n, x: n.gradient(x), (X,)),
     "gradient axis": (lambda n, x: n.gradient(x, 2.0, axis=1), (X,)),

@@ -5,7 +5,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tracer.errors import RangeError
+from tracer.errors import ArgumentError, DTypeError, RangeError
 
 pytestmark = pytest.mark.xla
 
@@ -45,6 +45,8 @@ WRITES = {
     "copyto": lambda m, x: m.copyto(x, -1),
     "piecewise": lambda m, x: m.piecewise(x, [x > 1], [-1, 5]),
     "fill_diagonal": lambda m, x: m.fill_diagonal(m.stack([x, x]), -1),
+    "floats": lambda m, x: x.__setitem__(slice(0, 2), [1.5, -2.5]),
+    "infinity": lambda m, x: m.put(x, [0], float("inf")),
 }
 
 
@@ -55,6 +57,34 @@ def test_python_integers_that_do_not_fit_are_refused_as_in_numpy(name):
         WRITES[name](np, U.copy())
     with pytest.raises(RangeError, match="does not fit into uint16"):
         WRITES[name](tnp, tnp.array(U))
+
+
+LOST = {
+    "NaN in a list": lambda m, x: x.__setitem__(slice(0, 2), [float("nan"), 1]),
+    "NaN": lambda m, x: m.putmask(x, x > 1, float("nan")),
+    "an imaginary part in a list": lambda m, x: x.__setitem__([0, 1], [1, 1j]),
+    "an imaginary part": lambda m, x: m.place(x, x > 1, 1j),
+    "a fraction by copyto": lambda m, x: m.copyto(x, 1.5),
+    "a fraction at the end of differences": lambda m, x: m.ediff1d(x, to_end=1.5),
+    "a fraction before differences": lambda m, x: m.ediff1d(x, to_begin=[0.5]),
+    "differences of truth": lambda m, x: m.ediff1d(x > 1),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_numbers_that_would_lose_a_part_are_refused_as_in_numpy(name):
+    # They were written as the least integer, or without the part.
+    with pytest.raises((TypeError, ValueError)):
+        LOST[name](np, U.copy())
+    with pytest.raises((DTypeError, ArgumentError)):
+        LOST[name](tnp, tnp.array(U))
+
+
+def test_an_imaginary_part_is_not_lost_in_an_array_of_reals():
+    with pytest.raises(DTypeError, match="real"):
+        tnp.zeros(3, "float32")[:2] = [1.0, 1j]
+    with pytest.raises(DTypeError, match="real"):
+        tnp.zeros(3, "bfloat16")[:2] = [1.0, 1j]
 
 
 def test_lists_that_fit_are_written():

@@ -48,7 +48,11 @@ def as_written(value: ArrayLike, dtype: Dtype, device: Any = None) -> Array:
     Raises
     ------
     RangeError
-        A Python integer, also in a list, does not fit into it.
+        A Python number, also in a list, does not fit into it.
+    ArgumentError
+        It is NaN, for an array of integers.
+    DTypeError
+        It is complex, for an array of reals.
     """
     promotion.require_fitting(value, dtype)
     return convert(as_array(value, device), dtype)

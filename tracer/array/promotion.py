@@ -202,8 +202,9 @@ def scalar_value(value: Any, dtype: Dtype) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(value, dtype)
     except OverflowError as error:
+        kind = "integer" if isinstance(value, int) else "number"
         raise RangeError(
-            f"the Python integer {value} does not fit into {dtype}",
+            f"the Python {kind} {value} does not fit into {dtype}",
             mend="convert the array to a wider dtype with astype first",
         ) from error
     except ValueError as error:
@@ -217,16 +218,19 @@ def scalar_value(value: Any, dtype: Dtype) -> np.ndarray[Any, Any]:
 
 
 def require_fitting(value: Any, dtype: Dtype, depth: int = 0) -> None:
-    """Refuse Python integers, also in lists, that an integer dtype cannot hold, as NumPy does.
+    """Refuse Python numbers, also in lists, that a dtype cannot hold, as NumPy does.
 
+    For integers these are integers and floats beyond them and NaN, for reals complex numbers.
     Lists can hold themselves: they are looked through no deeper than arrays have axes.
     """
-    if dtype.kind not in "iu" or depth > MOST_AXES:
+    if dtype.kind in "bc" or depth > MOST_AXES:
         return
     if isinstance(value, list | tuple):
         for one in value:
             require_fitting(one, dtype, depth + 1)
-    elif isinstance(value, int) and not isinstance(value, np.generic):
+        return
+    wider = (int, float, complex) if dtype.kind in "iu" else complex
+    if isinstance(value, wider) and not isinstance(value, np.generic):
         scalar_value(value, dtype)
 
 

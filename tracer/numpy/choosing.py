@@ -291,10 +291,11 @@ def copyto(dst: Any, src: ArrayLike, casting: str = "same_kind", where: ArrayLik
     """Write an array into another, where a mask holds; see `numpy.copyto`."""
     target, source = _target("copyto", dst), as_array(src)
     promotion.require_fitting(src, target.dtype)
-    weak = promotion.weak_class(src) is not None
-    if not weak and not promotion.can_cast(source.dtype, target.dtype, casting):
+    weak = promotion.weak_class(src)
+    given = source.dtype if weak is None else promotion.weak_dtype(target.dtype, weak)
+    if not promotion.can_cast(given, target.dtype, casting):
         raise DTypeError(
-            f"copyto cannot cast {source.dtype} to {target.dtype} by the rule {casting!r}",
+            f"copyto cannot cast {given} to {target.dtype} by the rule {casting!r}",
             mend='convert with astype, or use casting="unsafe"',
         )
     chosen = _where(where, convert(source, target.dtype), target)

@@ -17,13 +17,15 @@ from tracer.array.convert import (
     reshape,
 )
 from tracer.array.dispatch import compound
-from tracer.errors import ArgumentError, ShapeError
+from tracer.array.promotion import Dtype, can_cast
+from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.numpy.arithmetic import maximum, minimum
 from tracer.numpy.elementwise import where
 from tracer.numpy.joining import concatenate
 from tracer.numpy.repeating import diff, slice_axis
 from tracer.numpy.searching import searchsorted
 from tracer.numpy.taking import take
+from tracer.numpy.ufunc import require_no_bool
 
 
 def interp(
@@ -143,13 +145,14 @@ def trapezoid(
     width: Any = dx
     if x is not None:
         places = as_array(x)
-        width = diff(places, axis=-1 if places.ndim == 1 else number)
+        width = diff(places, axis=-1 if places.ndim == 1 else axis)
         if places.ndim == 1:
             width = _along(width, number, samples.ndim)
     size = samples.shape[number]
     upper = _part(samples, axis=number, start=1, limit=size)
     lower = _part(samples, axis=number, start=0, limit=size - 1)
-    return (width * (upper + lower) / 2.0).sum(number)  # type: ignore[no-any-return]
+    # places may have more axes than the samples: a negative axis is then another one of theirs
+    return (width * (upper + lower) / 2.0).sum(axis)  # type: ignore[no-any-return]
 
 
 def _along(x: Array, axis: int, ndim: int) -> Array:
@@ -263,7 +266,7 @@ def unwrap(
     limit = period / 2 if discont is None else discont
     correction = where(abs(steps) < limit, 0, wrapped - steps)
     number = normalize_axis(axis, x.ndim)
-    first = _at(x, number, 0)
+    first = _part(x, axis=number, start=0, limit=min(1, x.shape[number]))
     rest = _part(x, axis=number, start=1, limit=x.shape[number])
     return concatenate([first, rest + convert(correction.cumsum(number), x.dtype)], number)
 
@@ -273,9 +276,20 @@ def ediff1d(
 ) -> Array:
     """Return the differences of neighbours in the flattened array, with ends; see NumPy."""
     x = as_array(ary).ravel()
+    require_no_bool("ediff1d", x.dtype, "convert with astype first")
     parts = [diff(x)]
     if to_begin is not None:
-        parts.insert(0, as_written(to_begin, x.dtype).ravel())
+        parts.insert(0, _end("to_begin", to_begin, x.dtype))
     if to_end is not None:
-        parts.append(as_written(to_end, x.dtype).ravel())
+        parts.append(_end("to_end", to_end, x.dtype))
     return concatenate(parts)
+
+
+def _end(name: str, value: ArrayLike, dtype: Dtype) -> Array:
+    given = as_array(value).dtype
+    if not can_cast(given, dtype, "same_kind"):
+        raise DTypeError(
+            f"ediff1d: {name} is {given}, the array {dtype}: fractions would be lost",
+            mend="convert the array with astype first",
+        )
+    return as_written(value, dtype).ravel()
