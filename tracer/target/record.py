@@ -85,8 +85,9 @@ class Prices:
         Work below this runs on one core: to wake the others takes as long.
     matrix_elements, matrix_side : int
         What each core has of one matrix product at least: elements of operands and result, and rows
-        or columns. A batch of products is not spread otherwise: 8 of 64 x 64 by 64 x 1024 run at 93
-        Gflop/s on two cores, of 128 x 64 by 64 x 1024 at 182, of 64 x 4096 by 4096 x 64 at 100.
+        or columns; thinner ones are spread sooner. A batch of products is not spread otherwise: 8
+        of 64 x 64 by 64 x 1024 run at 93 Gflop/s on two cores, of 128 x 64 by 64 x 1024 at 182, of
+        64 x 4096 by 4096 x 64 at 100.
     """
 
     product_rate: float = 2.2e11

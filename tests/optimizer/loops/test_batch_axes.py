@@ -197,12 +197,13 @@ def test_batches_of_small_products_run_on_one_core() -> None:
         machine = Target(cores=cores, prices=Prices(packing_rate=float("inf")))
         return estimate_seconds(trace(lambda x, y: x @ y, types).graph, machine)
 
-    assert seconds(32, 64, 2) == seconds(32, 64, 1)
+    assert seconds(64, 64, 2) == seconds(64, 64, 1)
     assert seconds(128, 64, 2) < seconds(128, 64, 1)
     assert seconds(128, 64, 8) == seconds(128, 64, 2)
+    assert seconds(63, 64, 2) < seconds(63, 64, 1)  # Thin ones are spread sooner.
 
     def of_few_numbers(cores: int) -> float:
-        types = ShapeDtype((32, 9999), "float32"), ShapeDtype((9999, 32), "float32")
+        types = ShapeDtype((64, 4096), "float32"), ShapeDtype((4096, 64), "float32")
         return estimate_seconds(trace(lambda x, y: x @ y, types).graph, Target(cores=cores))
 
     assert of_few_numbers(2) == of_few_numbers(1)

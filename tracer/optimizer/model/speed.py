@@ -72,8 +72,8 @@ class _Kernels:
 
     def _parts(self, call: ProductCall) -> int:
         machine, prices = self.machine, self.machine.prices
-        if min(call.rows, call.inner, call.columns) < machine.sizes.thin_rows:
-            return machine.cores  # Thin ones are spread as soon as they are long.
+        if min(call.rows, call.inner, call.columns) < prices.matrix_side:
+            return machine.cores  # Thin ones are spread sooner, and not all of their time is that.
         elements = (call.left + call.right + call.result) // max(1, call.batch)
         longest = max(call.rows, call.columns)
         most = min(elements // prices.matrix_elements, longest // prices.matrix_side)
