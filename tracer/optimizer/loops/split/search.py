@@ -202,13 +202,14 @@ class RegionSearch:
 
         Batch axes are cut outside: along them trips read other operands. Along another axis of
         batched products every trip would read, and the library pack, an operand of all the batches
-        again. What all trips read counts, not one: a layer's weights are read along a batch axis
+        again. What all trips read counts beside one: a layer's weights are read along a batch axis
         too. An axis that large heads reduce is none: what they add to is stored whole.
         """
         fitting = [candidate for candidate in candidates if candidate.fits]
         if not self.cuts_again:
             return fitting or candidates
-        read = min((candidate.read_in_all_bytes for candidate in fitting), default=0)
+        read = min((candidate.read_bytes for candidate in fitting), default=0)
+        in_all = min((candidate.read_in_all_bytes for candidate in fitting), default=0)
 
         def is_batch(candidate: Candidate) -> bool:
             heads = candidate.region.heads.items()
@@ -216,7 +217,8 @@ class RegionSearch:
                 candidate.subject.rule(head).is_parallel(label) or not self.is_large(head)
                 for head, label in heads
             )
-            return is_parallel and candidate.read_in_all_bytes * _MUCH_LESS < read
+            is_less = candidate.read_bytes < read
+            return is_parallel and is_less and candidate.read_in_all_bytes * _MUCH_LESS < in_all
 
         return [c for c in candidates if c.fits or is_batch(c)] or candidates
 
