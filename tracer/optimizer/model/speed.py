@@ -62,7 +62,7 @@ class _Kernels:
             elements = sum(type.size for type in node.types)
             product = cost.product_flops / prices.product_rate * width
             product += elements * prices.product_element_seconds
-            seconds += product / self._cores_of_product(cost)
+            seconds += product / min(cores, self._cores_of_product(cost))
         return seconds + cost.steps * prices.step_seconds
 
     def _cores_of_product(self, cost: Cost) -> int:
