@@ -110,16 +110,25 @@ def test_heads_are_copied_by_rows() -> None:
     assert node.params["rhs_contracting"] == (2,)
 
 
-@pytest.mark.parametrize("size", [100, 2000])
-def test_a_left_operand_with_contracted_rows_is_copied_by_xla(size: int) -> None:
-    # Read as it lies, Eigen would pack both operands: 52 kB more for 100 x 100, of 93 kB in all.
-    graph = parse_graph(f"""
+def rows_contracted(size: int) -> Graph:
+    return parse_graph(f"""
         graph(%0: float32[1,{size},{size}], %1: float32[{size},4]) {{
           %2: float32[1,{size},4] = dot_general(%0, %1) {{lhs_batch=(), rhs_batch=(), \
 lhs_contracting=(1,), rhs_contracting=(0,)}}
           return %2
         }}""")
+
+
+def test_a_small_left_operand_with_contracted_rows_is_copied_by_xla() -> None:
+    # Read as it lies, Eigen would pack both operands: 52 kB more for 100 x 100, of 93 kB in all.
+    graph = rows_contracted(100)
     assert apply(PASS, graph)[0] is graph
+
+
+def test_a_large_left_operand_is_read_as_it_lies() -> None:
+    graph, _ = apply(PASS, rows_contracted(2000))
+    turned = [node.types[0].size for node in graph.nodes if node.op is ops.transpose]
+    assert turned == [4 * 2000] * 2  # the right operand and the result
 
 
 @pytest.mark.parametrize("places", [1, 2, 200])

@@ -58,10 +58,11 @@ def _laid_out(target: Target, as_vectors: bool, graph: Graph, log: PassLog) -> G
             _without_single_axes(*_behind_transpose(x, side))
             for x, side in zip(operands, sides_of(node), strict=True)
         )
-        if not left[1].is_inner_last:
-            # XLA copies it to contracted axes last; as it lies Eigen would pack it, which is more.
-            left = _behind_transpose(operands[0], sides_of(node)[0])
         product = matrix_product(left[1], right[1])
+        if not product.left_inner_last and target.form_of(product).is_plain:
+            # Eigen would pack both as they lie: XLA copies less, to contracted axes last.
+            left = _behind_transpose(operands[0], sides_of(node)[0])
+            product = matrix_product(left[1], right[1])
         is_wide = all(x.dtype.itemsize >= COMPUTED_ITEMSIZE for x in (*operands, *node.results))
         if is_wide and target.kernels.is_sum(product):
             log.applied.append(f"product to {node.types[0]}: sum of {product.inner} terms")
