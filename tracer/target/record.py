@@ -84,10 +84,10 @@ class Prices:
     parallel_flops : int
         Work below this runs on one core: to wake the others takes as long.
     matrix_elements, matrix_side : int
-        What each core has of one matrix product at least: elements of operands and result, and rows
-        or columns; thinner ones are spread sooner. A batch of products is not spread otherwise: 8
-        of 64 x 64 by 64 x 1024 run at 93 Gflop/s on two cores, of 128 x 64 by 64 x 1024 at 182, of
-        64 x 4096 by 4096 x 64 at 100.
+        What each core has of each product of a batch at least: elements of operands and result, and
+        rows or columns; thinner ones are spread sooner. The batch is not spread otherwise: 8 of 64
+        x 64 by 64 x 1024 run at 93 Gflop/s on two cores, of 128 x 64 by 64 x 1024 at 182. (One of
+        128 x 64 by 64 x 1024 runs at 111, so small single ones gain little by the other cores.)
     """
 
     product_rate: float = 2.2e11

@@ -72,9 +72,11 @@ class _Kernels:
 
     def _parts(self, call: ProductCall) -> int:
         machine, prices = self.machine, self.machine.prices
-        if min(call.rows, call.inner, call.columns) < prices.matrix_side:
-            return machine.cores  # Thin ones are spread sooner, and not all of their time is that.
-        elements = (call.left + call.right + call.result) // max(1, call.batch)
+        if call.batch < 2 or min(call.rows, call.inner, call.columns) < prices.matrix_side:
+            # To wake the others takes a good part of what one small product gains; thin ones are
+            # spread sooner.
+            return machine.cores
+        elements = (call.left + call.right + call.result) // call.batch
         longest = max(call.rows, call.columns)
         most = min(elements // prices.matrix_elements, longest // prices.matrix_side)
         return max(1, min(machine.cores, most))

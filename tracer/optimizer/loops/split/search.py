@@ -267,7 +267,7 @@ class RegionSearch:
             return "every value on the way has to be stored"
         plan = plan_loops(subject, region)
         each, budget = self._slice_bytes(region, plan.loops), self.settings.budget_bytes
-        trips = min(region.length, math.ceil(each * region.length / budget))
+        trips = min(region.length, math.ceil(each * region.length / max(1, budget)))
         taken = {*_operands(subject, plan.loops)}
         kept = self._kept_bytes(region) + _whole_storage_bytes(region, taken)
         again, whole = _repeated_flops(plan.loops), _taken_whole(region, taken)
