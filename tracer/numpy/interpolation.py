@@ -289,7 +289,7 @@ def _end(name: str, value: ArrayLike, dtype: Dtype) -> Array:
     given = as_array(value).dtype
     if not can_cast(given, dtype, "same_kind"):
         raise DTypeError(
-            f"ediff1d: {name} is {given}, the array {dtype}: fractions would be lost",
-            mend="convert the array with astype first",
+            f"ediff1d cannot cast {name}, {given}, to {dtype}, the dtype of the array",
+            mend="convert one of them with astype first",
         )
     return as_written(value, dtype).ravel()
