@@ -17,6 +17,12 @@ SETS = {
     "text embeddings": "lsa_gutenberg_50d.npz",
 }
 UCI = {"kin40k": "kin40k.npz", "tamielectric": "tamielectric.npz", "kegg": "keggundirected.npz"}
+MADE_UP = {
+    "made up": (None, 4),
+    "as large as 3droad": (434_874, 3),
+    "as large as houseelectric": (2_049_280, 11),
+}
+"""Regressions that are drawn: how many points, where that is fixed, and of how many features."""
 FEATURES = 3
 
 
@@ -90,10 +96,10 @@ def regression(source: str, n: int, data: str | None) -> dict[str, Array]:
 
 
 def _regression(source: str, n: int, data: str | None) -> tuple[Array, Array, Array]:
-    if source == "made up":
+    if source in MADE_UP:
         rng = np.random.default_rng(1)
         total = n + max(n // 10, 1)
-        x = rng.standard_normal((total, 4))
+        x = rng.standard_normal((total, MADE_UP[source][1]))
         y = np.sin(2 * x[:, 0]) * np.cos(x[:, 1]) + 0.1 * rng.standard_normal(total)
         return x, y, np.arange(total) >= n
     assert data is not None

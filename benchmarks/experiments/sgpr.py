@@ -27,8 +27,10 @@ POINTS = {"small": 5_000, "full": 1_000_000}
 GRADIENT_SIZES: dict[str, dict[str, tuple[int, ...]]] = {
     "small": {"made up": (50, 200), "kin40k": (100,)},
     "full": {
-        "etopo20": (50, 100, 200, 500, 1_000, 2_000),
-        "kin40k": (100, 500, 1_000, 2_000, 4_000),
+        "etopo20": (50, 100, 200, 500, 1_000, 2_000, 5_000),
+        "kin40k": (100, 500, 1_000, 2_000, 4_000, 5_000, 10_000),
+        "as large as 3droad": (2_000,),
+        "as large as houseelectric": (2_000,),
     },
 }
 TRAINING_SIZES: dict[str, dict[str, tuple[int, ...]]] = {
@@ -98,8 +100,9 @@ def _problems(
         if source in files and (settings.data is None or not (folder / files[source]).exists()):
             print(f"sparse GP: {source} skipped: no {files[source]} in --data")
             continue
+        points = inputs.MADE_UP.get(source, (None,))[0] or POINTS[settings.size]
         for m in counts:
-            yield source, POINTS[settings.size], m
+            yield source, points, m
 
 
 def _expected(source: str, n: int, m: int, data: str | None) -> Callable[[], Any] | None:

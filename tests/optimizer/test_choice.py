@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import tracer
 import tracer.numpy as tnp
 from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
+from tracer.optimizer import planner
 from tracer.optimizer.candidates import Candidate, PlanningCache
 from tracer.optimizer.loops.split import SplitSettings, as_pass
 from tracer.optimizer.model.costs import graph_flops
@@ -103,6 +105,31 @@ def test_slices_that_are_as_fast_and_much_smaller_come_before_the_whole() -> Non
     found = next(Planner(graph, PlannerOptions(machine=Target())).candidates())
     assert estimate_seconds(found.graph, Target()) < whole
     assert 8 * found.peak_bytes < peak_bytes(graph)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 100.0])
+def test_the_less_memory_slices_take_the_more_time_they_may(ratio: float) -> None:
+    found = planner._time_for_less_memory(ratio)
+    assert found == pytest.approx(min(1, max(0.85, 0.85 + 0.075 * math.log2(ratio))))
+
+
+def test_a_layer_whose_slices_take_little_less_time_and_half_the_memory_is_cut() -> None:
+    """8 x 256 x 512, 8 heads, with its gradient: measured 0.97 of the time."""
+
+    def loss(x: Any, weights: Any) -> Any:
+        q, k, v = ((x @ w).reshape(8, 256, 8, 64) for w in weights[:3])
+        found = tracer.nn.dot_product_attention(q, k, v).reshape(x.shape)
+        return ((x + found @ weights[3]) ** 2).sum()
+
+    operands = ShapeDtype((8, 256, 512), "float32"), [ShapeDtype((512, 512), "float32")] * 4
+    graph = trace(tracer.grad(loss, argnums=(0, 1)), operands).graph
+    machine = Target(cache_bytes=1 << 25)
+    first, whole = Planner(graph, PlannerOptions(machine=machine)).candidates()
+    assert first.loops
+    ratio = whole.peak_bytes / first.peak_bytes
+    share = estimate_seconds(first.graph, machine) / estimate_seconds(whole.graph, machine)
+    assert ratio > 1.4
+    assert 0.85 < share < planner._time_for_less_memory(ratio)
 
 
 def trajectories(x: Any) -> Any:

@@ -21,6 +21,7 @@ from tracer.optimizer.budget import may_go_on, spend
 from tracer.optimizer.candidates import Candidate, PlanningCache, candidate_row
 from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.model.liveness import node_count
+from tracer.optimizer.model.xla_order import fits_easily
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 
@@ -284,11 +285,17 @@ class CandidateCompiler:
             yield careful | inside
             yield inside
             return
-        yield careful
-        if careful:
-            yield {}
+        yield from self._by_order(graph, careful)
         if any(node.bodies for node in graph.nodes):
             yield careful | inside
+
+    def _by_order(self, graph: Graph, careful: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the options of the memory-optimised order and of XLA's own, the first to try."""
+        assert self.limit is not None
+        if not careful:
+            return [{}]
+        is_easy = fits_easily(graph, frozenset(self.donated), self.limit)
+        return [{}, careful] if is_easy else [careful, {}]
 
 
 __all__ = ["TENTH_LESS", "CandidateCompiler", "CompiledCandidate"]

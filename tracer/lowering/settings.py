@@ -65,7 +65,7 @@ SETTINGS: dict[str, Setting] = {
             "option",
             "xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
             "XLA's default runs producers early and keeps them all alive",
-            "CPU under a limit; before jaxlib 0.9.1 as "
+            "CPU under a limit without much room; before jaxlib 0.9.1 as "
             "xla_cpu_enable_concurrency_optimized_scheduler=False",
         ),
         Setting(

@@ -43,7 +43,8 @@ from tracer.optimizer.remat import Rematerialiser
 # A program that fits is split when that takes at most this share of its time, by the model: the
 # model's own error is about that.
 _WORTHWHILE = 0.85
-# Or when it takes no longer by the model, and the whole program so many times its memory.
+# Or when it takes no longer by the model, and the whole program so many times its memory; in between
+# the less memory it takes, the more time it may take.
 _MUCH_MEMORY = 4
 # Where slices fill what a trip may take, those that are so many times as large are tried too.
 _LARGER = 8
@@ -297,8 +298,7 @@ class Planner:
         candidate = self._in_fast_slices()
         if not candidate.loops or (limit is not None and candidate.peak_bytes > limit):
             return
-        is_much_less = candidate.peak_bytes * _MUCH_MEMORY <= unsplit.peak_bytes
-        most = 1.0 if is_much_less else _WORTHWHILE
+        most = _time_for_less_memory(unsplit.peak_bytes / max(1, candidate.peak_bytes))
         if self.seconds(candidate) < most * self.seconds(unsplit):
             yield candidate
 
@@ -509,3 +509,13 @@ class Planner:
 
     def _peak_of(self, graph: Graph) -> int:
         return peak_bytes(graph, self.options.donated)
+
+
+def _time_for_less_memory(ratio: float) -> float:
+    """Return the share of the whole program's time that a split one may take without a limit.
+
+    The whole program takes `ratio` times as many bytes. Each halving is worth as much time as the
+    last.
+    """
+    halvings = math.log(max(1.0, ratio)) / math.log(_MUCH_MEMORY)
+    return min(1.0, _WORTHWHILE + (1 - _WORTHWHILE) * halvings)
