@@ -1,7 +1,7 @@
 """The orders in which XLA:CPU runs the stored values, and the memory a program takes in them.
 
-XLA does not keep the order of the program. Under a tight limit it goes depth first from the results,
-through the operand with the most other readers and then the most bytes behind it
+XLA does not keep the order of the program. Under a tight limit it goes depth first from the
+results, through the operand with the most other readers and then the most bytes behind it
 (`DFSMemoryScheduler`, xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc). Otherwise it goes
 breadth first (`BFScheduler`, same file). In both, independent work runs before a loop, such as the
 remainder of a loop whose trips do not divide an axis. docs/memory-model.md compares with XLA's
@@ -21,7 +21,7 @@ from tracer.optimizer.model.liveness import Liveness
 Needs = Mapping[Node, Sequence[Node]]
 
 # Where the order for concurrency is predicted to take at most this share of a limit it comes first:
-# it takes up to a tenth less time than the one for memory, and XLA may count more than is predicted.
+# it takes up to a tenth less time than the one for memory. XLA may count more than is predicted.
 _EASILY = 0.8
 
 
