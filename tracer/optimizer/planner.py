@@ -43,8 +43,8 @@ from tracer.optimizer.remat import Rematerialiser
 # A program that fits is split when that takes at most this share of its time, by the model: the
 # model's own error is about that.
 _WORTHWHILE = 0.85
-# Or when it takes no longer by the model, and the whole program so many times its memory. In between
-# it may take the more time the less memory it takes.
+# Or when it takes no longer by the model, and the whole program so many times its memory. In
+# between it may take the more time the less memory it takes.
 _MUCH_MEMORY = 4
 # Where slices fill what a trip may take, those that are so many times as large are tried too.
 _LARGER = 8
