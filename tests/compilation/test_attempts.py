@@ -71,7 +71,7 @@ def test_xlas_own_order_comes_first_where_there_is_room(counted: list[Any]) -> N
     """A gradient of a Transformer took 1.07 times as long in the memory-optimised order."""
     own = tracer.compile(tracer.grad(layers)).plan(WEIGHTS, X).compiled_bytes
     assert own is not None
-    roomy = tracer.compile(tracer.grad(layers), memory_limit=2 * own).plan(WEIGHTS, X)
+    roomy = tracer.compile(tracer.grad(layers), memory_limit=5 * own).plan(WEIGHTS, X)
     assert (counted, roomy.compiled_bytes) == ([{}, {}], own)
     counted.clear()
     tight = tracer.compile(tracer.grad(layers), memory_limit=own + 1000).plan(WEIGHTS, X)
@@ -84,7 +84,7 @@ def test_xlas_own_order_comes_first_where_there_is_room(counted: list[Any]) -> N
 def test_an_order_that_takes_more_than_was_predicted_is_not_the_last(
     counted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidate_compiler, "fits_easily", lambda *_: True)
+    monkeypatch.setattr(candidate_compiler, "bytes_in_any_order", lambda _: 0)
     plan = tracer.compile(tracer.grad(layers), memory_limit=LIMIT).plan(WEIGHTS, X)
     assert counted[0] == {}
     assert plan.compiled_bytes is not None

@@ -21,7 +21,7 @@ from tracer.optimizer.budget import may_go_on, spend
 from tracer.optimizer.candidates import Candidate, PlanningCache, candidate_row
 from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.model.liveness import node_count
-from tracer.optimizer.model.xla_order import fits_easily
+from tracer.optimizer.model.xla_order import bytes_in_any_order
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 
@@ -294,8 +294,9 @@ class CandidateCompiler:
         assert self.limit is not None
         if not careful:
             return [{}]
-        is_easy = fits_easily(graph, frozenset(self.donated), self.limit)
-        return [{}, careful] if is_easy else [careful, {}]
+        # Its own order takes up to a tenth less time.
+        is_roomy = bytes_in_any_order(graph) <= self.limit
+        return [{}, careful] if is_roomy else [careful, {}]
 
 
 __all__ = ["TENTH_LESS", "CandidateCompiler", "CompiledCandidate"]

@@ -154,7 +154,9 @@ class Liveness(Lifetimes):
     def _counted(self) -> list[tuple[Node, int]]:
         """Bytes alive at each stored node, without what libraries allocate themselves."""
         live = live_bytes(self._allocations(), len(self.graph.nodes))
-        return [(node, live[self.position[node]] + self._scratch(node)) for node in self.schedule]
+        return [
+            (node, live[self.position[node]] + self.scratch_bytes(node)) for node in self.schedule
+        ]
 
     def _allocations(self) -> list[Buffer]:
         """Return the buffers as XLA allocates them: arguments, results of programs, the rest."""
@@ -170,7 +172,8 @@ class Liveness(Lifetimes):
             whole += results
         return [*(Buffer(buffer.nbytes, 0, end) for buffer in whole), *others]
 
-    def _scratch(self, node: Node) -> int:
+    def scratch_bytes(self, node: Node) -> int:
+        """Return what a node needs while it runs, beside its operands and results, in bytes."""
         bodies = node.body_graphs
         if bodies:
             return max(_body_needs(body, self.order).counted for body in bodies)
@@ -200,9 +203,9 @@ class Liveness(Lifetimes):
         """
         arguments = sum(type.nbytes for type in self.graph.input_types)
         peak = max((alive for _, alive in self._counted), default=arguments)
-        return peak + self._copied_bytes() + sum(largest_packings(self.graph))
+        return peak + self.copied_bytes() + sum(largest_packings(self.graph))
 
-    def _copied_bytes(self) -> int:
+    def copied_bytes(self) -> int:
         """Bytes of outputs that need a buffer in addition to the one their elements are in.
 
         That is so for an input that is returned, unless it is donated, and for a value that is

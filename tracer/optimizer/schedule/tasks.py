@@ -114,7 +114,7 @@ class TaskGraph:
 
     def _fill(self, i: int) -> None:
         task, leaves = self.tasks[i], self._leaves[i]
-        task.scratch = self.live._scratch(task.node)
+        task.scratch = self.live.scratch_bytes(task.node)
         for value in leaves:
             if value.node in self._index:
                 task.needs.add(self._index[value.node])
