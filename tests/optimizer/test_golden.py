@@ -78,6 +78,23 @@ def test_operations_on_constants_are_folded() -> None:
         }""")
 
 
+@pytest.mark.parametrize("operands", ["%2, %0", "%0, %2"])
+@pytest.mark.parametrize("op", ["multiply", "divide"])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "complex64"])
+def test_what_is_multiplied_by_one_is_itself(op: str, operands: str, dtype: str) -> None:
+    one = {"int8": "1", "float32": "1.0"}.get(dtype, "(1.0, 0.0)")
+    before = f"""
+        graph(%0: {dtype}[5]) {{
+          %1: {dtype}[] = constant() {{value={dtype}[] {one}}}
+          %2: {dtype}[5] = broadcast_in_dim(%1) {{shape=(5,), dimensions=()}}
+          %3: {dtype}[5] = {op}({operands}) {{}}
+          return %3
+        }}"""
+    found = rewritten(CONSTANT_FOLDING, before)
+    is_itself = dtype != "complex64" and (op == "multiply" or operands == "%0, %2")
+    assert (op in found) != is_itself
+
+
 def test_a_broadcast_scalar_stays_a_scalar() -> None:
     before = """
         graph() {

@@ -194,7 +194,7 @@ TABLE: tuple[PassEntry, ...] = (
     PassEntry(
         option="constant-folding",
         stage=Stage.AS_TRACED,
-        what="computes what hangs on constants only",
+        what="computes what hangs on constants only; what is multiplied by one is itself",
         why_here="patterns see numbers where the user wrote numbers",
         exact="yes",
         make=lambda _: CONSTANT_FOLDING,

@@ -41,12 +41,20 @@ def eliminate_common_subexpressions(graph: Graph, log: PassLog) -> Graph:
 
 
 def fold_constants(graph: Graph, log: PassLog) -> Graph:
-    """Evaluate nodes whose operands are all small constants."""
+    """Evaluate nodes whose operands are all small constants, and products with one.
+
+    The gradient of a sum multiplies by one, which XLA drops, but until then it is one more value to
+    store: of `(x[i] * w).sum()`, a million rows of 16, it was computed in slices, in twice the time.
+    """
 
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
     ) -> Sequence[Value] | None:
         assert node.op is not None
+        other = _times_one(node, operands)
+        if other is not None:
+            log.applied.append(f"{node.name} {node.types[0]} by one")
+            return [other]
         if not operands or not _is_foldable(node):
             return None
         values = [constant_value(value) for value in operands]
@@ -61,6 +69,27 @@ def fold_constants(graph: Graph, log: PassLog) -> Graph:
         ]
 
     return rebuild(graph, rewrite)
+
+
+def _times_one(node: Node, operands: Sequence[Value]) -> Value | None:
+    """Return what is multiplied or divided by one.
+
+    Not complex numbers, where 0 * inf makes NaN of the other part.
+    """
+    if node.types[0].dtype.kind == "c":
+        return None
+    if node.op is ops.multiply and _is_one(operands[0]):
+        return operands[1]
+    if node.op in (ops.multiply, ops.divide) and _is_one(operands[1]):
+        return operands[0]
+    return None
+
+
+def _is_one(value: Value) -> bool:
+    while value.node.op in (ops.broadcast_in_dim, ops.reshape):
+        value = value.node.operands[0]
+    array = constant_value(value)
+    return array is not None and bool((array == 1).all())
 
 
 def _is_foldable(node: Node) -> bool:
