@@ -43,8 +43,8 @@ def eliminate_common_subexpressions(graph: Graph, log: PassLog) -> Graph:
 def fold_constants(graph: Graph, log: PassLog) -> Graph:
     """Evaluate nodes whose operands are all small constants, and products with one.
 
-    The gradient of a sum multiplies by one, which XLA drops, but until then it is one more value to
-    store: of `(x[i] * w).sum()`, a million rows of 16, it was computed in slices, in twice the time.
+    The gradient of a sum multiplies by one, which XLA drops, but until then it is one more value
+    to store: that of `(x[i] * w).sum()`, a million rows of 16, ran in slices, in twice the time.
     """
 
     def rewrite(
