@@ -101,6 +101,17 @@ def test_orders_take_arguments_and_results_at_least_and_at_most_all_that_is_stor
         assert sum(type.nbytes for type in types) <= found <= bytes_in_any_order(program.graph)
 
 
+@pytest.mark.xla
+@pytest.mark.parametrize("for_memory", [False, True])
+@pytest.mark.parametrize("program", [beside_a_loop, one_after_the_other])
+def test_xla_counts_at_most_all_that_is_stored(
+    program: Callable[..., Any], for_memory: bool
+) -> None:
+    graph = PassManager().run(traced(program, SQUARE, SQUARE), (EXPAND,))
+    most = (bytes_in_any_order(graph) - sum(largest_packings(graph))) / UNIT
+    assert counted_units(graph, for_memory=for_memory) <= 1.01 * most
+
+
 def test_a_chain_has_one_order() -> None:
     graph = traced(lambda x: tnp.sort(tnp.sort(x, axis=0), axis=1), SQUARE)
     live = Liveness(graph)
