@@ -84,7 +84,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Shape | str, ...]]] = {
     "diagonal-times": (lambda w, a: tnp.diag(w) @ a, ((N,), (N, N))),
     "times-diagonal": (lambda x, w: x.T @ tnp.diag(w) @ x, ((N, 100), (N,))),
     "identity-times": (lambda a: _eye(a) @ a, ((N, N),)),
-    "shifted-times": (lambda a, b: (a + 0.1 * _eye(a)) @ b, ((N, N), (N,))),
+    "shifted-times": (lambda a, b: (tnp.abs(a) + 0.1 * _eye(a)) @ b, ((N, N), (N,))),
     "one-hot-times": (lambda i, m: nn.one_hot(i, N, dtype=m.dtype) @ m, ("5000", (N, 64))),
     "rows-of-identity-times": (lambda i, m: _eye(m)[i] @ m, ("5000", (N, 64))),
     "one-hot-transposed-times": (

@@ -48,6 +48,10 @@ CASES = {
     "gradient": (lambda n, x: n.gradient(x), (X,)),
     "gradient axis": (lambda n, x: n.gradient(x, 2.0, axis=1), (X,)),
     "gradient places": (lambda n, x, p: n.gradient(x, p, axis=0), (X, SORTED[:4])),
+    "gradient axes in another order": (
+        lambda n, x, p: list(n.gradient(x, p, 2.0, axis=(1, 0))),
+        (X, SORTED[:6]),
+    ),
     "gradient order": (lambda n, x: n.gradient(x, axis=1, edge_order=2), (X,)),
     "gradient places order": (
         lambda n, x, p: n.gradient(x, p, axis=0, edge_order=2),

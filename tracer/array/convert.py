@@ -303,13 +303,18 @@ def normalize_axis(axis: Any, ndim: int) -> int:
 
 def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """Return None (all axes), an axis or a tuple of axes as distinct sorted ints."""
+    return tuple(sorted(axes_in_order(axis, ndim)))
+
+
+def axes_in_order(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return None (all axes), an axis or a tuple of axes as distinct ints, in the order given."""
     if axis is None:
         return tuple(range(ndim))
     axes = axis if isinstance(axis, tuple | list) else (axis,)
-    result = [normalize_axis(item, ndim) for item in axes]
+    result = tuple(normalize_axis(item, ndim) for item in axes)
     if len(set(result)) != len(result):
         raise ShapeError(f"axis {axis} names an axis twice", mend="name each axis once")
-    return tuple(sorted(result))
+    return result
 
 
 def as_keepdims(keepdims: Any) -> bool:

@@ -10,9 +10,9 @@ from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
     as_written,
+    axes_in_order,
     broadcast,
     convert,
-    normalize_axes,
     normalize_axis,
     reshape,
 )
@@ -176,7 +176,8 @@ def gradient(f: ArrayLike, *varargs: Any, axis: Any = None, edge_order: int = 1)
     *varargs : number or array_like
         For all axes, or for each: the distance of neighbours, or the places of the samples.
     axis : int or tuple of int, optional
-        The axes along which derivatives are taken; all by default.
+        The axes along which derivatives are taken, in the order of spacings and results; all by
+        default.
     edge_order : {1, 2}
         The order of the one-sided differences.
 
@@ -187,7 +188,7 @@ def gradient(f: ArrayLike, *varargs: Any, axis: Any = None, edge_order: int = 1)
     """
     x = as_array(f)
     x = convert(x, promotion.division_dtype(x.dtype))
-    axes = normalize_axes(axis, x.ndim)
+    axes = axes_in_order(axis, x.ndim)
     spacings: Sequence[Any] = varargs or (1.0,)
     spacings = list(spacings) * len(axes) if len(spacings) == 1 else list(spacings)
     if len(spacings) != len(axes):

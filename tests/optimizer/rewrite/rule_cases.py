@@ -169,11 +169,17 @@ DIAGONAL: list[Case] = [
     ("times-diagonal", lambda a, w: a @ (_eye(w) * w), (floats(9, N), floats(N))),
     ("identity-times", lambda a: _eye(a) @ a, (floats(N, 9),)),
     ("identity-times", lambda a: a @ _eye(a), (floats(N, N),)),
-    ("shifted-times", lambda a, b: (a + 0.1 * _eye(a)) @ b, (floats(N, N), floats(N))),
+    ("shifted-times", lambda a, b: (tnp.exp(a) + 0.1 * _eye(a)) @ b, (floats(N, N), floats(N))),
     (
         "shifted-times",
-        lambda a, c, b: (c * _eye(a) + a) @ b,
+        lambda a, c, b: (c**2 * _eye(a) + tnp.exp(a)) @ b,
         (floats(N, N), floats(), floats(N, 3)),
+    ),
+    ("shifted-times", lambda x, b: (x @ x.T + 0.1 * _eye(x)) @ b, (floats(N, 9), floats(N))),
+    (
+        "shifted-times",
+        lambda a, c, b: (a + c * _eye(a)) @ b,
+        (indices(N, N), indices(), indices(N, 3)),
     ),
 ]
 

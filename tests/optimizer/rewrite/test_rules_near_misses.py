@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tracer
 import tracer.numpy as tnp
 from tests.optimizer.rewrite.rule_cases import N, factor, floats, gradient, indices, with_cholesky
 from tracer import nn
@@ -198,6 +199,18 @@ NEAR_MISSES: list[tuple[str, Callable[..., Any], tuple[ShapeDtype, ...], str | N
         (floats(N, N), floats(N)),
         None,
     ),
+    (
+        "shifted-times",
+        lambda a, b: (a + 0.1 * _eye(a)) @ b,
+        (floats(N, N), floats(N)),
+        "may cancel",
+    ),
+    (
+        "shifted-times",
+        lambda a, c, b: (tnp.exp(a) + c * _eye(a)) @ b,
+        (floats(N, N), floats(), floats(N)),
+        "may cancel",
+    ),
     ("kronecker-times", lambda a, v: tnp.tile(a, (3, 2)) @ v, (floats(4, 5), floats(10)), None),
     (
         "one-hot-times",
@@ -262,3 +275,13 @@ def test_exact_identities_hold_for_integers_too(name: str) -> None:
     arrays = [random.integers(-99, 99, t.shape) for t in types]
     first, second = (interpret(g, arrays) for g in (trace(function, types).graph, after))
     np.testing.assert_array_equal(first[0], second[0])
+
+
+@pytest.mark.xla
+def test_a_shift_that_cancels_the_diagonal_keeps_the_digits() -> None:
+    rng = np.random.default_rng(0)
+    a = (1e6 * np.eye(N) + rng.normal(size=(N, N))).astype("float32")
+    b = rng.normal(size=N).astype("float32")
+    found = tracer.compile(lambda a, c, b: (a + c * _eye(a)) @ b)(a, np.float32(-1e6), b)
+    expected = (a.astype(float) - 1e6 * np.eye(N)) @ b
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=0, atol=1e-5)

@@ -8,7 +8,15 @@ from typing import Any
 from tracer import ops
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, as_keepdims, convert, normalize_axes, reshape, transpose
+from tracer.array.convert import (
+    as_array,
+    as_keepdims,
+    axes_in_order,
+    convert,
+    normalize_axes,
+    reshape,
+    transpose,
+)
 from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, LinAlgError, ShapeError
 from tracer.ir import as_dtype
@@ -65,11 +73,7 @@ def norm(
     """
     array = as_array(x)
     array = convert(array, promotion.division_dtype(array.dtype))
-    axes = (
-        normalize_axes(axis, array.ndim)
-        if not isinstance(axis, tuple | list)
-        else tuple(normalize_axes((item,), array.ndim)[0] for item in axis)
-    )
+    axes = axes_in_order(axis, array.ndim)
     if ord is None or (ord == "fro" and len(axes) == 2) or (ord == 2 and len(axes) == 1):
         return _euclidean(array, axes=tuple(sorted(axes)), keepdims=as_keepdims(keepdims))
     if len(axes) == 1:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import tracer.numpy as tnp
 from tracer.array.array import Array
 from tracer.autodiff.transforms import vjp
+from tracer.optimizer.rewrite.rules.guards import not_cancelling
 from tracer.optimizer.rewrite.rules.notation import rule
 
 _DIAGONAL = "Golub & Van Loan, Matrix Computations (2013), section 1.2.6"
@@ -94,5 +95,6 @@ RULES = (
         lambda a, c, b: a @ b + c * b,
         samples=["ii . i", "ii . ij"],
         source=_DIAGONAL,
+        guards=[not_cancelling],
     ),
 )

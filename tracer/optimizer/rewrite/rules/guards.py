@@ -11,6 +11,7 @@ from tracer import ops
 from tracer.ir import Value
 from tracer.ops.rules import dtype_kind
 from tracer.optimizer.rewrite.match.rule import Bound
+from tracer.optimizer.rewrite.match.sign import is_nonnegative
 from tracer.optimizer.rewrite.match.structure import seen_through
 from tracer.optimizer.rewrite.rules.notation import Expression
 from tracer.optimizer.rewrite.rules.places import producers
@@ -88,6 +89,21 @@ def known_positive(bound: Bound) -> str | None:
     if _definiteness(seen_through(bound.leaves[0])) is _Definiteness.DEFINITE:
         return None
     return "the matrix is not known to be symmetric and positive definite"
+
+
+def not_cancelling(bound: Bound) -> str | None:
+    """Refuse to take a shift apart from a matrix whose diagonal it may cancel.
+
+    `(A - 1e6 * eye(n)) @ b` of a diagonal near 1e6 is exact up to the product; `A @ b - 1e6 * b`
+    has lost six digits.
+    """
+    matrix, shift = (seen_through(leaf) for leaf in bound.leaves[:2])
+    if dtype_kind(matrix.dtype) in "biu":
+        return None
+    has_sign = is_nonnegative(matrix) or _definiteness(matrix) > _Definiteness.UNKNOWN
+    if has_sign and is_nonnegative(shift):
+        return None
+    return "the shift may cancel the diagonal"
 
 
 class _Definiteness(enum.IntEnum):
