@@ -312,6 +312,11 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(result))
 
 
+def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return the axes of a reduction: NumPy lets a number without axes have axes 0 and -1."""
+    return () if not ndim and type(axis) is int and axis in (0, -1) else normalize_axes(axis, ndim)
+
+
 def as_keepdims(keepdims: Any) -> bool:
     """Return whether reduced axes are kept: a bool or, as in NumPy, an integer.
 

@@ -101,8 +101,7 @@ def _reduction(name: str, over_axes: Method, *, takes_dtype: bool, has_initial: 
             )
         if where is not True:
             options["where"] = where
-        # NumPy lets a number of no axes be reduced over axis 0.
-        return over_axes(x, () if not x.ndim and axis in (0, -1) else axis, **options)  # type: ignore[no-any-return]
+        return over_axes(x, axis, **options)  # type: ignore[no-any-return]
 
     return _documented(reduce, name, "Combine all elements along axes, the first by default.")
 
