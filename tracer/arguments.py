@@ -131,9 +131,7 @@ _OF_UFUNCS = {
 """What to write for the arguments that all of NumPy's ufuncs take."""
 
 
-def _of_a_ufunc(
-    function: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> TracerError | None:
+def _of_a_ufunc(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracerError | None:
     """Return the error for an argument that NumPy's ufunc of the name takes, by its name."""
     ufunc = getattr(np, function, None)
     if not isinstance(ufunc, np.ufunc):

@@ -244,8 +244,8 @@ def _by_halves(name: str, function: Binary) -> Method:
         start = start_value(name, 0 if initial is None else initial, x.dtype)
         if initial is None and name == "bitwise_and":
             start = scalar(all_bits(x.dtype), x.dtype)
-        arrays = operands_with(name, x, where)
-        kept = _halved(*arrays[:1], start, *arrays[1:], function=function, axes=axes)
+        _, *mask = operands_with(name, x, where)
+        kept = _halved(x, start, *mask, function=function, axes=axes)
         kept = kept if initial is None else function(start, kept)
         return finish(kept, x.shape, axes, as_keepdims(keepdims))
 
