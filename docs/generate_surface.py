@@ -52,8 +52,10 @@ NaN, infinities, signed zeros and the largest numbers (`tests/sweep/row_sweep.py
   not.
 - `sort` of many floats puts -0 before 0, and `sort(descending=True)` reverses equal elements;
   NumPy's stable sort keeps zeros in their order. `argsort` is always stable.
+- Compiled, `x + 0` keeps -0, as in `jax.jit`: XLA takes it for x. `where(x == 0, 0, x)` does not.
+- Compiled, complex numbers over a constant 0 are NaN in both parts: XLA multiplies by 1 / 0.
 - `softmax` beside +infinity is 0 for finite elements and NaN for the infinity; SciPy's is all NaN.
-- `median` and quantiles of no elements are refused; NumPy has NaN and a warning.
+- `quantile` and `percentile` of no elements are refused, as NumPy's are; `median` is NaN.
 - `argmax` of subnormal numbers and their order are undefined: they compare as zeros.
 
 ## Indices out of bounds

@@ -107,7 +107,7 @@ def _explanation(
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:
-        return None
+        return _of_a_ufunc(function.__name__, args, kwargs)
     wanted = _annotations(function)
     for name, value in _given(bound):
         kind = wanted.get(name, Any)
@@ -117,6 +117,34 @@ def _explanation(
                 mend=f"give {in_words(kind)}",
             )
     return _of_its_values(function.__name__, bound, wanted, error)
+
+
+_OF_UFUNCS = {
+    "out": "use the result: arrays are not written in place",
+    "where": "choose with tracer.numpy.where(condition, {call}, other)",
+    "dtype": "convert with astype: what the function is given, or its result",
+    "casting": "convert with astype: what the function is given, or its result",
+    "signature": "convert with astype: what the function is given, or its result",
+    "order": "leave it out: arrays have no order in memory",
+    "subok": "leave it out: arrays have no subclasses",
+}
+"""What to write for the arguments that all of NumPy's ufuncs take."""
+
+
+def _of_a_ufunc(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracerError | None:
+    """Return the error for an argument that NumPy's ufunc of the name takes, by its name."""
+    ufunc = getattr(np, function, None)
+    if not isinstance(ufunc, np.ufunc):
+        return None
+    found = [name for name in kwargs if name in _OF_UFUNCS]
+    found += ["out"] * (ufunc.nin < len(args) <= ufunc.nargs)
+    if not found:
+        return None
+    call = f"{function}({', '.join('xy'[: ufunc.nin])})"
+    return ArgumentError(
+        f"{function} takes no {found[0]}=, unlike numpy.{function}",
+        mend=_OF_UFUNCS[found[0]].format(call=call),
+    )
 
 
 def _given(bound: inspect.BoundArguments) -> Iterator[tuple[str, Any]]:

@@ -351,6 +351,8 @@ def test_integers_are_unwrapped_as_integers():
     x = np.array([0, 1, 2, -1, 0, 3, 7, 1, 5, 20, 0], np.int32)
     for period in (4, 5, 4.0):
         exactly(tnp.unwrap(tnp.asarray(x), period=period), np.unwrap(x, period=period))
+        truth = x > 1
+        exactly(tnp.unwrap(tnp.asarray(truth), period=period), np.unwrap(truth, period=period))
 
 
 @pytest.mark.xla

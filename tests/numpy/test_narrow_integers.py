@@ -64,6 +64,10 @@ LOST = {
     "NaN": lambda m, x: m.putmask(x, x > 1, float("nan")),
     "an imaginary part in a list": lambda m, x: x.__setitem__([0, 1], [1, 1j]),
     "an imaginary part": lambda m, x: m.place(x, x > 1, 1j),
+    "wider integers by putmask": lambda m, x: m.putmask(x, x > 1, m.asarray(U.astype("int64"))),
+    "wider integers by place": lambda m, x: m.place(x, x > 1, m.asarray(U.astype("uint32"))),
+    "integers with a sign": lambda m, x: m.place(x, x > 1, m.asarray(U.astype("int16"))),
+    "an array of floats": lambda m, x: m.putmask(x, x > 1, m.asarray([1.5])),
     "a fraction by copyto": lambda m, x: m.copyto(x, 1.5),
     "a fraction at the end of differences": lambda m, x: m.ediff1d(x, to_end=1.5),
     "a fraction before differences": lambda m, x: m.ediff1d(x, to_begin=[0.5]),
@@ -78,6 +82,33 @@ def test_numbers_that_would_lose_a_part_are_refused_as_in_numpy(name):
         LOST[name](np, U.copy())
     with pytest.raises((DTypeError, ArgumentError)):
         LOST[name](tnp, tnp.array(U))
+
+
+@pytest.mark.parametrize("values", [300, (1, -300), [[300, 1]], np.int64(300), np.array([1, 300])])
+def test_padding_by_what_does_not_fit_is_refused(values):
+    # 44 was written. (NumPy writes some of them in dtypes wider than these.)
+    x = np.arange(4, dtype="int8")
+    with pytest.raises(OverflowError):
+        np.pad(x, 1, constant_values=values)
+    for dtype in "int8", "uint8":
+        with pytest.raises(RangeError, match=f"does not fit into {dtype}"):
+            tnp.pad(x.astype(dtype), 1, constant_values=values)
+        with pytest.raises(ArgumentError, match="NaN"):
+            tnp.pad(x.astype(dtype), 1, constant_values=float("nan"))
+
+
+def test_a_ramp_to_what_does_not_fit_is_refused():
+    # It ended at 65535; NumPy's wraps around.
+    with pytest.raises(RangeError, match="does not fit into uint16"):
+        tnp.pad(U, 2, mode="linear_ramp", end_values=70000)
+
+
+def test_arrays_whose_dtype_fits_are_written():
+    for name in "putmask", "place":
+        x, mine = U.astype("int64"), tnp.array(U.astype("int64"))
+        getattr(np, name)(x, x > 1, U + 5)
+        getattr(tnp, name)(mine, mine > 1, tnp.asarray(U + 5))
+        np.testing.assert_array_equal(np.asarray(mine), x)
 
 
 def test_an_imaginary_part_is_not_lost_in_an_array_of_reals():

@@ -84,6 +84,36 @@ def test_reductions_of_nothing():
 
 
 @pytest.mark.xla
+@pytest.mark.parametrize("name", ["median", "nanmedian"])
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64"])
+def test_medians_of_nothing_are_nan(name, dtype):
+    # They were refused.
+    x = np.zeros((0, 3), dtype)
+    for options in ({"axis": 0}, {"axis": 1}, {}, {"axis": 0, "keepdims": True}, {"axis": (0, 1)}):
+        expected = quietly(getattr(np, name), x, **options)
+        assert_same(getattr(tnp, name)(x, **options), expected)
+    for refused in tnp.quantile, tnp.percentile:
+        with pytest.raises(ShapeError, match="no elements"):
+            refused(x, 0.5, axis=0)
+    assert_same(tnp.nanquantile(x, 0.5, axis=0), quietly(np.nanquantile, x, 0.5, axis=0))
+
+
+ONE_AXIS = "sum prod max min any all ptp argmax count_nonzero nansum nanmax nanargmin".split()
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("name", ONE_AXIS)
+def test_a_number_is_reduced_over_its_first_and_last_axis_as_in_numpy(name):
+    # It was refused, as by JAX.
+    x = np.asarray(3.0)
+    for axis in (0, -1):
+        assert_same(getattr(tnp, name)(x, axis=axis), getattr(np, name)(x, axis=axis))
+    for axis in (1, (0,)):
+        with pytest.raises(AxisError):
+            getattr(tnp, name)(x, axis=axis)
+
+
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 @pytest.mark.parametrize("axis", [None, 0, -1])
 @pytest.mark.parametrize("dtype", ["bool", "int32", "uint8", "float32"])

@@ -49,6 +49,33 @@ def test_refused(call, error):
     assert "mend" in str(caught.value)
 
 
+UFUNC_ARGUMENTS = [
+    (lambda: tnp.add(FLOATS, 1.0, dtype="float32"), r"add takes no dtype=.*\n?.*astype"),
+    (
+        lambda: tnp.multiply(FLOATS, 2.0, where=FLOATS > 0.2),
+        r"(?s)multiply takes no where=.*where\(condition, multiply\(x, y\), other\)",
+    ),
+    (lambda: tnp.sqrt(FLOATS, out=FLOATS), "sqrt takes no out="),
+    (lambda: tnp.exp(FLOATS, FLOATS), "(?s)exp takes no out=.*use the result"),
+    (lambda: tnp.divmod(FLOATS, 2.0, casting="unsafe"), "divmod takes no casting="),
+    (lambda: tracer.compile(lambda x: tnp.sin(x, order="C"))(FLOATS), "sin takes no order="),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), UFUNC_ARGUMENTS)
+def test_arguments_of_numpys_ufuncs_are_refused_by_name(call, words):
+    # They were bare TypeErrors of Python, which did not say what to write.
+    with pytest.raises(tracer.ArgumentError, match=words) as caught:
+        call()
+    assert "test_refused_arguments.py" in str(caught.value)
+
+
+def test_an_argument_that_no_ufunc_takes_is_pythons_error():
+    for call in (lambda: tnp.add(FLOATS, 1.0, nonsense=1), lambda: tnp.add(FLOATS)):
+        with pytest.raises(TypeError, match=r"add\(\)"):
+            call()
+
+
 def test_keepdims_is_a_bool_or_an_integer():
     for keepdims in (True, np.True_, 2):
         assert tnp.sum(FLOATS, keepdims=keepdims).shape == (1,)

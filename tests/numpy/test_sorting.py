@@ -72,6 +72,22 @@ def test_searchsorted(side, size, rng):
 
 
 @pytest.mark.xla
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_searchsorted_of_complex_numbers(side, dtype):
+    # They were refused.
+    parts = [0.0, 1.0, -2.0, np.nan, np.inf, -np.inf]
+    values = np.array([complex(real, imag) for real in parts for imag in parts], dtype)
+    x = np.sort(values[[0, 3, 7, 7, 9, 13, 18, 21, 22, 30]])
+    for line in x, x[:3], x[:0]:
+        expected = np.searchsorted(line, values, side)
+        found = interpreted(lambda a, v: tnp.searchsorted(a, v, side), line, values)[0]
+        assert_same(found, expected)
+        assert_same(tnp.searchsorted(line, values, side), expected)
+    assert_same(tnp.searchsorted([1.0, 2.0], 1 + 2j), np.searchsorted([1.0, 2.0], 1 + 2j))
+
+
+@pytest.mark.xla
 def test_searchsorted_among_nan():
     x = np.array([0.0, 1.0, np.nan, np.nan])
     for side in ("left", "right"):

@@ -116,3 +116,44 @@ def test_what_is_refused():
 def test_gradient_of_a_reduction():
     gradient = tracer.grad(lambda v: np.multiply.reduce(v))(np.array([2.0, 3.0, 5.0]))
     assert_same(gradient, np.array([15.0, 10.0, 6.0]))
+
+
+BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
+BY_HALVES = [(name, dtype) for name in BITS for dtype in ("bool", "int8", "uint16", "int64")]
+BY_HALVES += [(name, dtype) for name in ("fmax", "fmin") for dtype in ("int8", "float32")]
+
+
+@pytest.mark.parametrize(("name", "dtype"), BY_HALVES)
+def test_functions_without_an_op_of_their_own(name, dtype, rng):
+    # They had no methods.
+    x = sample(rng, (5, 7), dtype)
+    if x.dtype.kind == "f":
+        x[rng.random(x.shape) < 0.4] = np.nan
+        x[:, 2] = np.nan
+    ours, numpys = getattr(tnp, name), getattr(np, name)
+    for options in ({}, {"axis": 1}, {"axis": (0, 1), "keepdims": True}, {"axis": None}):
+        assert_same(ours.reduce(x, **options), numpys.reduce(x, **options))
+        (traced,) = interpreted(lambda v: ours.reduce(v, **options), x)  # noqa: B023
+        assert_same(traced, numpys.reduce(x, **options))
+    assert_same(ours.reduce(x, initial=x[0, 0]), numpys.reduce(x, initial=x[0, 0]))
+    mask = {"where": x == x, "initial": x[0, 0]}
+    assert_same(ours.reduce(x, **mask), numpys.reduce(x, **mask))
+    for axis in (0, -1):
+        assert_same(tnp.asarray(ours.accumulate(x, axis)), numpys.accumulate(x, axis))
+    places = [0, 4, 1, 1]
+    assert_same(ours.reduceat(x, places), numpys.reduceat(x, places))
+    traced = tracer.compile(ours.reduceat)(x, np.array(places))
+    assert_same(traced, numpys.reduceat(x, places))
+    assert_same(numpys.outer(tnp.asarray(x[0]), x[:, 1]), numpys.outer(x[0], x[:, 1]))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "uint8", "uint64"])
+@pytest.mark.parametrize("name", BITS)
+def test_bits_of_nothing(name, dtype):
+    x = np.zeros((0, 2), dtype)
+    assert_same(getattr(tnp, name).reduce(x), getattr(np, name).reduce(x))
+    assert_same(getattr(tnp, name).accumulate(x), getattr(np, name).accumulate(x))
+    with pytest.raises(DTypeError, match="not defined"):
+        getattr(tnp, name).reduce([1.5])
+    with pytest.raises(ArgumentError, match="identity"):
+        tnp.fmax.reduce(tnp.zeros(0))

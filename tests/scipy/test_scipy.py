@@ -206,3 +206,35 @@ def test_cholesky_solves(lower, dtype, rng):
         linalg.cho_solve(factor, b), scipy.linalg.cho_solve(scipy.linalg.cho_factor(a), b)
     )
     assert linalg.cho_solve(factor, b[:, 0]).shape == (4,)
+
+
+POINTS = [-30.5, -5.0, -3.0, -2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 10.0]
+AT_POLES = {
+    "beta": lambda x, y: (x > 0) | (y > 0) | (x != np.floor(x)) | (y != np.floor(y)),
+    "poch": lambda x, y: x == x,
+    "zeta": lambda x, y: (y > 0) | ((y == np.floor(y)) & (x != 1)) | (x < 1),
+}
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", AT_POLES)
+def test_functions_made_of_gamma_at_its_poles(name, dtype):
+    # They were NaN. Beta of two poles has no sign, zeta of other negative numbers stays NaN.
+    x, y = (z.ravel() for z in np.meshgrid(POINTS, POINTS))
+    x, y = (z[AT_POLES[name](x, y)].astype(dtype) for z in (x, y))
+    expected = getattr(scipy.special, name)(x.astype(float), y.astype(float))
+    with np.errstate(over="ignore"):
+        expected = expected.astype(dtype)
+    rtol, least = (2e-4, 1e-36) if dtype == "float32" else (1e-11, 0)
+    for function in (getattr(special, name), tracer.compile(getattr(special, name))):
+        np.testing.assert_allclose(function(x, y), expected, rtol=rtol, atol=least)
+
+
+@pytest.mark.xla
+def test_betainc_with_all_mass_at_an_end():
+    # They were NaN.
+    x = np.array([0.0, 1e-10, 0.3, 0.9, 1.0])
+    for a, b in ((0.0, 2.0), (2.0, 0.0), (0.0, 0.0)):
+        np.testing.assert_array_equal(special.betainc(a, b, x), scipy.special.betainc(a, b, x))
+    assert tracer.grad(lambda x: special.betainc(0.0, 2.0, x))(0.3) == 0

@@ -165,6 +165,16 @@ def test_multivariate_normal(rng, dtype):
         module.logpdf(x, mean, cov, allow_singular=True)
 
 
+@pytest.mark.xla
+def test_parameters_at_and_beyond_their_ends():
+    # A concentration of 0 was NaN, a negative mean a density of e.
+    x = np.array([-2.0, 0.0, 3.0])
+    found = stats.vonmises.logpdf(x, 0.0)
+    np.testing.assert_allclose(found, scipy.stats.vonmises.logpdf(x, 0.0), rtol=1e-14)
+    assert np.isnan(float(stats.poisson.pmf(0, -1.0)))
+    assert float(stats.poisson.pmf(0, 0.0)) == 1.0
+
+
 def test_shares():
     alpha, x = (
         np.array([1.5, 0.7, 2.0]),

@@ -97,7 +97,7 @@ def _searches() -> list[Case]:
     found = []
     for side in ("left", "right"):
         ours = lambda m, r, side=side: m.searchsorted(m.sort(r.vector(r.x)), r.y, side=side)
-        found.append(Case(f"searchsorted, {side}", ours, kinds="biuf"))
+        found.append(Case(f"searchsorted, {side}", ours, kinds="biufc"))
         bins = lambda m, r, side=side: m.digitize(r.x, np.array([-2, -0.5, 0, 1.5, 9]),
                                                   right=side == "right")  # fmt: skip
         found.append(Case(f"digitize, {side}", bins, kinds="biuf"))

@@ -137,6 +137,9 @@ add("one hot", lambda x, i: F.one_hot(i, 4).double() @ x, (4, 3), ints(4, 5))
 add("sort", lambda x: x.sort(1).values * torch.arange(6) + x.sort(0, descending=True)[0] + x.msort() * 2, (5, 6))
 add("sort places", lambda x: (x.argsort(1), x.sort(dim=0, descending=True, stable=True).indices, x.topk(3).indices), (5, 6), has_gradient=False)
 add("search", lambda x, y: torch.searchsorted(x.sort().values, y) * x.sum() + torch.bucketize(y, torch.arange(-2.0, 2.0).double(), right=True) * y, (9,), (6,))
+add("mode", lambda x: ((x * 3).round().mode(1).values + (x * 3).round().mode(0, keepdim=True).values.sum() + x.sum(1) * x[:, 0], (x * 3).round().mode(1).indices), (5, 9), has_gradient=False)
+add("histogram", lambda x: torch.histc(x, 5) + torch.histc(x, 5, -1, 1) * 2 + torch.histc(x * 0 + 2, 5), (40,), has_gradient=False)
+add("common divisors", lambda a, b: torch.gcd(a, b - 5) + torch.lcm(a, b - 5) * 2, ints(12, 20), ints(12, 20), has_gradient=False)
 add("top k", lambda x: x.topk(3, 1).values + x.topk(3, 1, largest=False).values * 2 + x.topk(3, 0)[0].sum() + x.kthvalue(2, 1).values[:, None], (5, 6))
 
 # Products.

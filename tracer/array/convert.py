@@ -317,6 +317,11 @@ def axes_in_order(axis: Any, ndim: int) -> tuple[int, ...]:
     return result
 
 
+def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return the axes of a reduction: NumPy lets a number without axes have axes 0 and -1."""
+    return () if not ndim and type(axis) is int and axis in (0, -1) else normalize_axes(axis, ndim)
+
+
 def as_keepdims(keepdims: Any) -> bool:
     """Return whether reduced axes are kept: a bool or, as in NumPy, an integer.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tracer import ops, tree
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
+from tracer.array.convert import as_array, broadcast, convert, scalar
 from tracer.array.dispatch import apply, compound
 from tracer.control import associative_scan
 from tracer.errors import ArgumentError, DTypeError, ShapeError
@@ -18,7 +18,7 @@ from tracer.ir import Op, as_dtype
 from tracer.lax.combiners import recognised
 from tracer.lax.halves import of_elements, reduce_by_halves
 from tracer.lax.operands import axes_of, axis_of, of_one_dtype
-from tracer.lax.shapes import cut
+from tracer.numpy.associative import reduced as by_halves
 from tracer.numpy.ufunc import full_like, named
 
 _REDUCTION_DOC = """{summary}
@@ -102,13 +102,7 @@ def halved(x: Array, axes: Sequence[int], combine: Any, identity: int) -> Array:
         is_signed = x.dtype.kind == "i"
         bits = identity if is_signed or not identity else int(np.iinfo(x.dtype).max)
         return broadcast(scalar(bits, x.dtype), kept)
-    for axis in axes:
-        while (size := x.shape[axis]) > 1:
-            half = size // 2
-            combined = combine(cut(x, axis, 0, half), cut(x, axis, half, 2 * half))
-            rest = [cut(x, axis, 2 * half, size)] if size % 2 else []
-            x = apply(ops.concatenate, combined, *rest, dimension=axis) if rest else combined
-    return reshape(x, kept)
+    return by_halves(x, axes, combine)
 
 
 reduce_and = _logical("reduce_and", ops.reduce_and, ops.and_, "Logical or bitwise and.", -1)

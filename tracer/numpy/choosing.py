@@ -267,7 +267,7 @@ def put(a: Any, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
 def putmask(a: Any, mask: ArrayLike, values: ArrayLike) -> None:
     """Write the elements of repeated values where a mask is true; see `numpy.putmask`."""
     target = _target("putmask", a)
-    source = as_written(values, target.dtype).ravel()
+    source = _safely_written("putmask", values, target.dtype).ravel()
     repeated = source[np.arange(target.size) % source.size].reshape(target.shape)
     target[...] = where(as_array(mask), repeated, target)
 
@@ -275,8 +275,19 @@ def putmask(a: Any, mask: ArrayLike, values: ArrayLike) -> None:
 def place(arr: Any, mask: ArrayLike, vals: ArrayLike) -> None:
     """Write values, one after the other, where a mask holds; see `numpy.place`."""
     target = _target("place", arr)
-    source = as_written(vals, target.dtype).ravel()
+    source = _safely_written("place", vals, target.dtype).ravel()
     target[...] = _placed(target, as_array(mask), source)
+
+
+def _safely_written(name: str, values: Any, dtype: promotion.Dtype) -> Array:
+    """Return what is written in the dtype of the array, which must hold all of its dtype."""
+    has_dtype = isinstance(values, Array | np.ndarray) and promotion.weak_class(values) is None
+    if has_dtype and not promotion.can_cast(values.dtype, dtype):
+        raise DTypeError(
+            f"{name} cannot cast {values.dtype} to {dtype}, the dtype of the array, safely",
+            mend=f"convert the values first: values.astype({str(dtype)!r})",
+        )
+    return as_written(values, dtype)
 
 
 @compound

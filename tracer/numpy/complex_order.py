@@ -67,3 +67,20 @@ def nan_class(x: Array) -> Array:
     real, imag = _parts(x)
     one, two = (convert(compare(part, part, "NE"), as_dtype("int8")) for part in (imag, real))
     return apply(ops.add, one, apply(ops.add, two, two))
+
+
+def is_before(x: Array, y: Array, direction: str) -> Array:
+    """Compare ("LT" or "LE") in the order of sorting; of complex numbers with NaN last."""
+    if x.dtype.kind != "c":
+        return compare(x, y, direction)
+    keys = [(nan_class(z), *[_without_nan(part) for part in _parts(z)]) for z in (x, y)]
+    *leading, (x_key, y_key) = zip(*keys, strict=True)
+    found = compare(x_key, y_key, direction)
+    for x_key, y_key in reversed(leading):
+        further = apply(ops.and_, compare(x_key, y_key, "EQ"), found)
+        found = apply(ops.or_, compare(x_key, y_key, "LT"), further)
+    return found
+
+
+def _without_nan(x: Array) -> Array:
+    return select(compare(x, x, "NE"), full_like(x, 0), x)

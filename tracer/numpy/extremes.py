@@ -11,8 +11,7 @@ from tracer.array.convert import (
     as_keepdims,
     broadcast,
     convert,
-    normalize_axes,
-    normalize_axis,
+    reduced_axes,
     reshape,
     transpose,
 )
@@ -40,7 +39,7 @@ def _extreme(
     initial: ArrayLike | None,
     where: ArrayLike | None,
 ) -> Array:
-    axes = normalize_axes(axis, x.ndim)
+    axes = reduced_axes(axis, x.ndim)
     if initial is None:
         if where is not None:
             raise ArgumentError(
@@ -169,7 +168,7 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
 
 def _arg_extreme(op: Op, a: ArrayLike, axis: int | None, keepdims: bool) -> Array:
     x = as_array(a)
-    number = None if axis is None else normalize_axis(axis, x.ndim)
+    number = None if axis is None else next(iter(reduced_axes(axis, x.ndim)), None)
     if x.size == 0 and (number is None or x.shape[number] == 0):
         raise ShapeError(
             f"there is no {op.name} of no elements (shape {x.shape})",

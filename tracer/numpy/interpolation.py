@@ -255,8 +255,10 @@ def unwrap(
 ) -> Array:
     """Take jumps of more than half a period out of samples; see `numpy.unwrap`."""
     x = as_array(p)
-    is_whole = x.dtype.kind == "i" and promotion.weak_class(period) is int
-    if x.dtype.kind in "biu" and not is_whole:
+    is_whole = x.dtype.kind in "bi" and promotion.weak_class(period) is int
+    if is_whole:
+        x = convert(x, promotion.weak_dtype(x.dtype, int))
+    elif x.dtype.kind in "biu":
         x = convert(x, promotion.division_dtype(x.dtype))
     half = period // 2 if is_whole else period / 2
     steps = diff(x, axis=axis)

@@ -12,9 +12,10 @@ import numpy as np
 
 from tracer import ops
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, convert, normalize_axis
+from tracer.array.convert import as_array, convert, holds_arrays, normalize_axis, scalar
 from tracer.array.dispatch import apply, compound, from_host
 from tracer.array.placement import beside_arguments
+from tracer.array.promotion import Dtype, require_fitting, weak_class
 from tracer.errors import ArgumentError, TracingError, shown
 from tracer.numpy.extremes import max, min
 from tracer.numpy.joining import concatenate
@@ -61,6 +62,8 @@ def pad(
     ArgumentError
         There is no such mode or option, widths are negative, or an empty axis has nothing to
         repeat.
+    RangeError
+        `array` cannot hold `constant_values` or `end_values`.
     TracingError
         `mode` is a function and the array is traced.
     """
@@ -74,6 +77,8 @@ def pad(
         )
     pad_axis, allowed = _MODES[mode]
     _require_options(mode, kwargs, allowed)
+    for name in ("constant_values", "end_values"):
+        _require_fitting(kwargs.get(name, 0), x.dtype)
     value = as_array(kwargs.get("constant_values", 0))
     if pad_axis is _pad_constant and not value.ndim:
         return _pad(x, convert(value, x.dtype), widths=tuple((low, high) for low, high in widths))
@@ -123,6 +128,14 @@ def _require_options(mode: str, options: dict[str, Any], allowed: tuple[str, ...
             f"pad mode {mode!r} does not take {', '.join(unknown)}",
             mend=f"leave it out; it takes {', '.join(allowed) or 'no options'}",
         )
+
+
+def _require_fitting(values: Any, dtype: Dtype) -> None:
+    """Refuse values at hand that the padded array cannot hold, as NumPy does: also its own."""
+    if weak_class(values) is not None:
+        scalar(values, dtype)
+    elif not isinstance(values, Array) and not holds_arrays((values,)):
+        require_fitting(np.asarray(values).tolist(), dtype)
 
 
 def _pairs(name: str, value: Any, ndim: int) -> Any:

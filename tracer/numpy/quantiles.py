@@ -22,6 +22,7 @@ from tracer.array.convert import (
     convert,
     normalize_axes,
     reshape,
+    scalar,
     transpose,
 )
 from tracer.array.dispatch import apply_many, compound
@@ -84,7 +85,7 @@ def median(
     Array of floats
         The medians; of an even number of elements the mean of the middle two.
     """
-    return quantile(a, 0.5, axis, out, overwrite_input, keepdims=keepdims)
+    return _quantiles("median", a, 0.5, axis, out, "linear", keepdims, skips_nan=False)
 
 
 def quantile(
@@ -156,7 +157,7 @@ def nanmedian(
     keepdims: bool = False,
 ) -> Array:
     """Return the median of the elements that are not NaN; see `median`."""
-    return nanquantile(a, 0.5, axis, out, overwrite_input, keepdims=keepdims)
+    return _quantiles("nanmedian", a, 0.5, axis, out, "linear", keepdims, skips_nan=True)
 
 
 def nanquantile(
@@ -227,7 +228,8 @@ def _quantiles(
     if x.dtype.kind == "c":
         raise DTypeError(f"{name} takes real numbers", mend="take the real part or abs first")
     axes = normalize_axes(axis, x.ndim)
-    if math.prod(x.shape[axis] for axis in axes) == 0:
+    is_empty = math.prod(x.shape[axis] for axis in axes) == 0
+    if is_empty and name in ("quantile", "percentile"):
         raise ShapeError(f"{name} of no elements (shape {x.shape})", mend="give elements")
     wide = promotion.division_dtype(x.dtype)
     levels = as_array(q)
@@ -240,7 +242,11 @@ def _quantiles(
     # Integers are sorted as they are: as floats they take up to eight times the memory.
     is_truth = x.dtype.kind == "b" and method not in _CHOOSING
     dtypes = promotion.division_dtype(x.dtype) if is_truth else x.dtype, wide
-    result = _found(x, levels, axes=axes, dtypes=dtypes, method=method, skips_nan=skips_nan)
+    if is_empty:
+        rest = tuple([size for axis, size in enumerate(x.shape) if axis not in axes])
+        result = broadcast(scalar(math.nan, wide), (*levels.shape, *rest))
+    else:
+        result = _found(x, levels, axes=axes, dtypes=dtypes, method=method, skips_nan=skips_nan)
     if not as_keepdims(keepdims):
         return result
     return reshape(result, (*levels.shape, *kept_shape(x.shape, axes)))

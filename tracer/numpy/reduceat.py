@@ -162,11 +162,22 @@ def _neutral(name: str, dtype: Dtype) -> Any:
     """Return what a reduction may meet as often as it likes."""
     if name in ("add", "multiply"):
         return 0 if name == "add" else 1
-    is_highest = name in ("minimum", "logical_and")
+    if name in ("fmax", "fmin") and dtype.kind not in "biu":
+        return math.nan
+    if name.startswith("bitwise"):
+        return all_bits(dtype) if name == "bitwise_and" else 0
+    is_highest = name in ("minimum", "fmin", "logical_and")
     if dtype.kind == "c":
         bound = math.inf if is_highest else -math.inf
         return complex(bound, bound)
     return highest(dtype) if is_highest else lowest(dtype)
+
+
+def all_bits(dtype: Dtype) -> int:
+    """Return the number of which all bits are set."""
+    return {"b": True, "u": int(np.iinfo("uint64").max) >> 64 - 8 * dtype.itemsize}.get(
+        dtype.kind, -1
+    )
 
 
 def converted(x: Array, dtype: Any) -> Array:

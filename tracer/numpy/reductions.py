@@ -13,7 +13,7 @@ from tracer.array.convert import (
     broadcast,
     broadcast_shape,
     convert,
-    normalize_axes,
+    reduced_axes,
     reshape,
     scalar,
 )
@@ -170,7 +170,7 @@ def sum(
     wanted = promotion.sum_dtype(x.dtype) if dtype is None else as_dtype(dtype)
     result = _sum(
         *operands_with("sum", x, where),
-        axes=normalize_axes(axis, x.ndim),
+        axes=reduced_axes(axis, x.ndim),
         dtype=wanted,
         keepdims=as_keepdims(keepdims),
     )
@@ -208,7 +208,7 @@ def prod(
     wanted = promotion.sum_dtype(x.dtype) if dtype is None else as_dtype(dtype)
     result = _prod(
         *operands_with("prod", x, where),
-        axes=normalize_axes(axis, x.ndim),
+        axes=reduced_axes(axis, x.ndim),
         dtype=wanted,
         keepdims=as_keepdims(keepdims),
     )
@@ -235,7 +235,7 @@ def _truth(
     op: Op, identity: bool, a: ArrayLike, axis: Axis, keepdims: bool, where: ArrayLike | None
 ) -> Array:
     x = as_array(a)
-    axes = normalize_axes(axis, x.ndim)
+    axes = reduced_axes(axis, x.ndim)
     arrays = operands_with("all" if identity else "any", x, where)
     return _reduce_truth(
         *arrays, op=op, identity=identity, axes=axes, keepdims=as_keepdims(keepdims)
@@ -285,7 +285,7 @@ def all(
 def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
     """Count the elements that are true (not zero) over axes; int64."""
     x = as_array(a)
-    return _count_nonzero(x, axes=normalize_axes(axis, x.ndim), keepdims=as_keepdims(keepdims))
+    return _count_nonzero(x, axes=reduced_axes(axis, x.ndim), keepdims=as_keepdims(keepdims))
 
 
 @compound

@@ -13,7 +13,6 @@ from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
 from tracer.array.dispatch import apply, compound
-from tracer.errors import DTypeError
 from tracer.ir import Op, as_dtype
 from tracer.numpy.arithmetic import maximum, minimum
 from tracer.numpy.complex_order import pick
@@ -160,7 +159,7 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Array:
-    """Replace NaN and infinities by numbers.
+    """Replace NaN and infinities by numbers, in both parts of complex numbers.
 
     Parameters
     ----------
@@ -182,15 +181,16 @@ def nan_to_num(
     array = as_array(x)
     if array.dtype.kind in "biu":
         return array._snapshot()
-    if is_complex(array):
-        raise DTypeError(
-            "nan_to_num takes real arrays", mend="apply it to the real and the imaginary part"
-        )
     return _nan_to_num(array, nan=nan, posinf=posinf, neginf=neginf)
 
 
 @compound
 def _nan_to_num(x: Array, *, nan: float, posinf: float | None, neginf: float | None) -> Array:
+    if is_complex(x):
+        parts = [apply(op, x) for op in (ops.real, ops.imag)]
+        return apply(
+            ops.complex, *[_nan_to_num(y, nan=nan, posinf=posinf, neginf=neginf) for y in parts]
+        )
     largest = float(promotion.finfo(x.dtype).max)
     result = select(compare(x, x, "NE"), full_like(x, nan), x)
     infinity = full_like(x, math.inf)

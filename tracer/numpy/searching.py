@@ -10,6 +10,7 @@ from tracer.array.promotion import promote_types
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy.bounds import TRUSTED
+from tracer.numpy.complex_order import is_before
 from tracer.numpy.indexing import Gather, _gather
 from tracer.numpy.taking import take
 from tracer.numpy.ufunc import compare, full_like, select
@@ -68,9 +69,9 @@ def _searchsorted(x: Array, values: Array, *, side: str) -> Array:
         half = max(left // 2, 1)
         later = apply(ops.add, first, full_like(first, half))
         found = _gather(x, apply(ops.subtract, later, full_like(first, 1)), gather=gather)
-        first = select(compare(found, values, direction), later, first)
+        first = select(is_before(found, values, direction), later, first)
         left = left - half if left > 1 else 0
-    if dtype.kind not in "biu" and x.size:
+    if dtype.kind not in "biuc" and x.size:
         first = select(compare(values, values, "NE"), _of_nan(x, side, first), first)
     return convert(first, _INT64)
 

@@ -11,16 +11,37 @@ from typing import Any
 
 from tracer import ops
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, convert, normalize_axis, reshape
+from tracer.array.convert import (
+    as_array,
+    as_keepdims,
+    broadcast,
+    convert,
+    normalize_axis,
+    reduced_axes,
+    reshape,
+    scalar,
+)
 from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import Op, as_dtype
 from tracer.numpy import arithmetic, logic
+from tracer.numpy.associative import accumulated, reduced
 from tracer.numpy.cumulative import cumprod, cumsum
+from tracer.numpy.elementwise import fmax, fmin
 from tracer.numpy.extremes import max, min
-from tracer.numpy.reduceat import converted, reduce_runs
-from tracer.numpy.reductions import Axis, all, any, prod, refuse_out, sum
-from tracer.numpy.ufunc import Binary, is_nonzero
+from tracer.numpy.reduceat import all_bits, converted, reduce_runs
+from tracer.numpy.reductions import (
+    Axis,
+    all,
+    any,
+    finish,
+    operands_with,
+    prod,
+    refuse_out,
+    start_value,
+    sum,
+)
+from tracer.numpy.ufunc import Binary, is_nonzero, select
 
 Method = Callable[..., Any]
 Along = Callable[["Array", int, Any], "Array"]
@@ -101,8 +122,7 @@ def _reduction(name: str, over_axes: Method, *, takes_dtype: bool, has_initial: 
             )
         if where is not True:
             options["where"] = where
-        # NumPy lets a number of no axes be reduced over axis 0.
-        return over_axes(x, () if not x.ndim and axis in (0, -1) else axis, **options)  # type: ignore[no-any-return]
+        return over_axes(x, axis, **options)  # type: ignore[no-any-return]
 
     return _documented(reduce, name, "Combine all elements along axes, the first by default.")
 
@@ -196,6 +216,74 @@ def _accumulate(x: Array, *, op: Op, axis: int) -> Array:
     return convert(numbers, x.dtype)
 
 
+def _require_bits(name: str, x: Array) -> None:
+    if name.startswith("bitwise") and x.dtype.kind not in "biu":
+        raise DTypeError(f"{name} is not defined for {x.dtype}", mend="give bools or integers")
+
+
+def _by_halves(name: str, function: Binary) -> Method:
+    """Make the reduction of a function for which there is no op."""
+    has_bits = name.startswith("bitwise")
+
+    def over_axes(
+        x: Array,
+        axis: Axis,
+        *,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike | None = None,
+    ) -> Array:
+        _require_bits(name, x)
+        axes = reduced_axes(axis, x.ndim)
+        is_empty = 0 in [x.shape[axis] for axis in axes]
+        if initial is None and not has_bits and (is_empty or where is not None):
+            raise ArgumentError(
+                f"{name}.reduce of no elements, or with where, has no identity",
+                mend="give initial=",
+            )
+        start = start_value(name, 0 if initial is None else initial, x.dtype)
+        if initial is None and name == "bitwise_and":
+            start = scalar(all_bits(x.dtype), x.dtype)
+        _, *mask = operands_with(name, x, where)
+        kept = _halved(x, start, *mask, function=function, axes=axes)
+        kept = kept if initial is None else function(start, kept)
+        return finish(kept, x.shape, axes, as_keepdims(keepdims))
+
+    return over_axes
+
+
+@compound
+def _halved(
+    x: Array,
+    start: Array,
+    where: Array | None = None,
+    /,
+    *,
+    function: Binary,
+    axes: tuple[int, ...],
+) -> Array:
+    if 0 in [x.shape[axis] for axis in axes]:
+        rest = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
+        return broadcast(start, rest)
+    if where is not None:
+        x = select(broadcast(where, x.shape), x, broadcast(start, x.shape))
+    return reduced(x, axes, function)
+
+
+def _doubling(name: str, function: Binary) -> Along:
+    def along(x: Array, axis: int, dtype: Any) -> Array:
+        x = _as(name, x, dtype, is_logical=False)
+        _require_bits(name, x)
+        return _accumulated(x, function=function, axis=axis)
+
+    return along
+
+
+@compound
+def _accumulated(x: Array, *, function: Binary, axis: int) -> Array:
+    return accumulated(x, axis, function)
+
+
 def _attach(
     function: Any,
     over_axes: Method,
@@ -225,3 +313,6 @@ def attach() -> None:
     either = _running_extreme("logical_or", highest, is_logical=True)
     _attach(logic.logical_and, all, both, has_initial=False)
     _attach(logic.logical_or, any, either, has_initial=False)
+    for function in (logic.bitwise_and, logic.bitwise_or, logic.bitwise_xor, fmax, fmin):
+        name = function.__name__
+        _attach(function, _by_halves(name, function), _doubling(name, function))

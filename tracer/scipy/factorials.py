@@ -55,7 +55,33 @@ loggamma = unary(
 def _beta(x: Array, y: Array) -> Array:
     x, y = floats_together("beta", x, y)
     sign = _gammasgn(x) * _gammasgn(y) * _gammasgn(x + y)
-    return sign * tnp.exp(log_beta(x, y))
+    # At a pole of gamma(x) it is finite where gamma(x + y) has one and gamma(y) does not.
+    is_first = _is_pole(x)
+    pole, other = choose(is_first, x, y), choose(is_first, y, x)
+    rest = 1 - pole - other
+    finite = (rest > 0) & (other > 0) & (other == tnp.floor(other))
+    safe, above = choose(finite, other, 1), choose(finite, rest, 1)
+    turned = choose(finite, _parity(safe) * tnp.exp(log_beta(above, safe)), tnp.inf)
+    at_pole = _is_pole(x) | _is_pole(y)
+    value = sign * tnp.exp(log_beta(choose(at_pole, 1, x), choose(at_pole, 1, y)))
+    value = choose(at_pole, turned, choose(_sum_is_pole(x, y), 0, value))
+    return choose((x != x) | (y != y), tnp.nan, value)
+
+
+def _is_pole(x: Array) -> Array:
+    """Tell where the gamma function has a pole."""
+    return (x <= 0) & (x == tnp.floor(x))
+
+
+def _sum_is_pole(x: Array, y: Array) -> Array:
+    """Tell where gamma(x + y) has a pole, not only after rounding."""
+    shares = (x - tnp.floor(x)) + (y - tnp.floor(y))
+    return _is_pole(x + y) & (shares == tnp.floor(shares))
+
+
+def _parity(n: Array) -> Array:
+    """Return 1 for even and -1 for odd whole numbers."""
+    return choose(n == 2 * tnp.floor(n / 2), 1, -1).astype(n.dtype)
 
 
 def _poch(x: Array, y: Array) -> Array:
@@ -70,7 +96,16 @@ def _poch(x: Array, y: Array) -> Array:
     difference = choose(both, 1, apply(ops.lgamma, x + y) - apply(ops.lgamma, x))
     rising = apply(ops.lgamma, more) - log_beta(above, more)
     logarithm = choose(both, choose(is_up, rising, -rising), difference)
-    return choose(y == 0, 1, sign * tnp.exp(logarithm))
+    # Poles: infinite above, 0 below, and by the reflection formula where both are at one.
+    above, below = _sum_is_pole(x, y), _is_pole(x)
+    turned = above & below & (y == tnp.floor(y))
+    start, end = choose(turned, 1 - x, 1), choose(turned, 1 - x - y, 1)
+    reflected = apply(ops.lgamma, start) - apply(ops.lgamma, end)
+    finite = choose(turned, _parity(choose(turned, y, 0)) * tnp.exp(reflected), 0)
+    poles = choose(below, choose(above, finite, 0), tnp.inf)
+    safe = choose(above | below, 0, logarithm)
+    value = choose(above | below, poles, sign * tnp.exp(safe))
+    return choose(y == 0, 1, value)
 
 
 beta = binary("beta", _beta, "The beta function.", returns=_FLOATS)
@@ -168,7 +203,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     x : array_like
         Above 1; NaN below, infinite at 1.
     q : array_like, optional
-        Positive; 1 by default.
+        Positive; 1 by default. Infinite at 0, -1, ..., NaN at other negative numbers.
 
     Returns
     -------
@@ -185,7 +220,8 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 
 @custom_jvp
 def _zeta(x: Array, q: Array) -> Array:
-    return choose(x < 1, tnp.nan, _continued(x, q))
+    at_pole = (x >= 1) & (q <= 0) & (q == tnp.floor(q))
+    return choose(x < 1, tnp.nan, choose(at_pole, tnp.inf, _continued(x, q)))
 
 
 def _zeta_rule(primals: Any, tangents: Any) -> Any:

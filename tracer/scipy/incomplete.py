@@ -124,7 +124,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     Parameters
     ----------
     a, b : array_like
-        The parameters, positive. There are no derivatives with respect to them.
+        The parameters, not negative, and not both 0. There are no derivatives with respect to them.
     x : array_like
         Where the integral ends, from 0 to 1.
 
@@ -164,8 +164,10 @@ _beta.defjvp(_beta_rule)
 @in_float32
 @compound
 def _beta_value(a: Array, b: Array, x: Array) -> Array:
-    good = (a > 0) & (b > 0) & (x >= 0) & (x <= 1) & (a < tnp.inf) & (b < tnp.inf)
-    inside = good & (x > 0) & (x < 1)
+    good = (a >= 0) & (b >= 0) & (x >= 0) & (x <= 1) & (a < tnp.inf) & (b < tnp.inf)
+    good, starts_full = good & ((a > 0) | (b > 0)), a == 0
+    is_end = starts_full | (b == 0)
+    inside = good & (x > 0) & (x < 1) & ~is_end
     a, b = choose(inside, a, 1), choose(inside, b, 1)
     place = choose(inside, x, 0.5)
     # The fraction is quick below the mean; above it the other tail is computed.
@@ -175,7 +177,9 @@ def _beta_value(a: Array, b: Array, x: Array) -> Array:
     powers = first * tnp.log(end) + second * tnp.log1p(-end) - log_beta(first, second)
     tail = tnp.exp(powers) * _beta_fraction(first, second, end) / first
     value = choose(swaps, 1 - tail, tail)
-    return choose(good, choose(inside, value, x), tnp.nan)
+    # All mass is at 0 for a = 0, and at 1 for b = 0.
+    at_end = choose(starts_full, choose(x > 0, 1, x), choose(x < 1, 0 * x, x))
+    return choose(good, choose(inside, value, choose(is_end, at_end, x)), tnp.nan)
 
 
 def _beta_fraction(a: Array, b: Array, x: Array) -> Array:

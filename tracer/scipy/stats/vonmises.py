@@ -11,7 +11,7 @@ from tracer.scipy.choice import choose
 from tracer.scipy.floats import floats_together
 from tracer.scipy.stats.docstrings import parameters
 
-_described = parameters(kappa="The concentration, positive.")
+_described = parameters(kappa="The concentration, not negative.")
 
 
 @_described
@@ -20,7 +20,7 @@ def logpdf(x: ArrayLike, kappa: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike 
     x_, kappa_, loc_, scale_ = floats_together("vonmises.logpdf", x, kappa, loc, scale)
     z = (x_ - loc_) / scale_
     value = kappa_ * (tnp.cos(z) - 1) - tnp.log(2 * math.pi * special.i0e(kappa_)) - tnp.log(scale_)
-    return choose(kappa_ > 0, value, tnp.nan)
+    return choose(kappa_ >= 0, value, tnp.nan)
 
 
 @_described

@@ -16,6 +16,7 @@ from tracer.ir import Op, ShapeDtype
 from tracer.numpy.arithmetic import floor_divide, fmod, remainder
 from tracer.numpy.bessel import i0e, i1e
 from tracer.numpy.elementwise import copysign
+from tracer.numpy.integers import gcd, lcm
 from tracer.numpy.ufunc import compare, full_like, is_nonzero, select
 from tracer.torch.rules.operands import filled, operand, promoted
 from tracer.torch.table import RULES, Node, rule
@@ -92,6 +93,8 @@ RULES.update(
         for name, function in {
             "copysign": copysign,
             "fmod": fmod,
+            "gcd": gcd,
+            "lcm": lcm,
             "remainder": remainder,
             "special_i0e": i0e,
             "special_i1e": i1e,

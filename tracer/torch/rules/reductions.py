@@ -13,6 +13,7 @@ from tracer.array.convert import broadcast, convert, reshape
 from tracer.array.dispatch import apply
 from tracer.errors import ShapeError
 from tracer.ir import Op, ShapeDtype
+from tracer.numpy.segments import segment_sum
 from tracer.numpy.ufunc import compare, full_like, is_nonzero, select
 from tracer.torch.rules.operands import axes_of, axis_of, filled, kept
 from tracer.torch.table import RULES, Node, rule
@@ -143,6 +144,27 @@ def _place(find: Op) -> Any:
 
 RULES["aten.argmax"] = _place(ops.argmax)
 RULES["aten.argmin"] = _place(ops.argmin)
+
+
+@rule("histc")
+def histc(node: Node, x: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Array:
+    """Count the elements in bins of one width; those outside and NaN are left out."""
+    line = reshape(x, (x.size,))
+    low, high = (filled(value, ShapeDtype((), x.dtype)) for value in (min, max))
+    if min == max and x.size:
+        low, high = (apply(op, line, axes=(0,)) for op in (ops.reduce_minimum, ops.reduce_maximum))
+    one = full_like(low, 1)
+    is_point = compare(low, high, "EQ")
+    low = select(is_point, apply(ops.subtract, low, one), low)
+    high = select(is_point, apply(ops.add, high, one), high)
+    first, width = (broadcast(y, line.shape) for y in (low, apply(ops.subtract, high, low)))
+    share = apply(ops.multiply, apply(ops.subtract, line, first), full_like(line, bins))
+    place = convert(apply(ops.divide, share, width), np.dtype("int64"))
+    place = apply(ops.minimum, place, full_like(place, bins - 1))
+    last = broadcast(high, line.shape)
+    inside = apply(ops.and_, compare(line, first, "GE"), compare(line, last, "LE"))
+    place = select(inside, place, full_like(place, -1))
+    return segment_sum(full_like(line, 1), place, num_segments=bins)  # type: ignore[no-any-return]
 
 
 def _logical(op: Op) -> Any:

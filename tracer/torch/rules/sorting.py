@@ -13,6 +13,8 @@ from tracer.array.dispatch import apply, apply_many
 from tracer.errors import UnsupportedError
 from tracer.ir import ShapeDtype
 from tracer.numpy.searching import searchsorted as find_places
+from tracer.numpy.taking import take_along_axis
+from tracer.numpy.ufunc import compare, full_like, select
 from tracer.torch.rules.operands import axis_of, filled
 from tracer.torch.rules.shapes import cut
 from tracer.torch.table import Node, rule
@@ -99,3 +101,26 @@ def kthvalue(node: Node, x: Array, k: int, dim: int = -1, keepdim: bool = False)
     axis = axis_of(dim, x.ndim)
     found = _sorted(x, axis, False)
     return [reshape(cut(y, axis, k - 1, k), node.result.shape) for y in found]
+
+
+@rule("mode")
+def mode(node: Node, x: Array, dim: int = -1, keepdim: bool = False) -> Sequence[Array]:
+    """Find the most frequent element along an axis, the smallest of several, and its last place."""
+    if x.ndim == 0:
+        return [x, filled(0, ShapeDtype((), _INT64))]
+    axis = axis_of(dim, x.ndim)
+    found = _sorted(x, axis, False)
+    size = x.shape[axis]
+    steps = apply(ops.iota, shape=x.shape, dtype=_INT64, dimension=axis)
+    before = apply(
+        ops.concatenate,
+        *[cut(found[0], axis, a, b) for a, b in ((0, 1), (0, size - 1))],
+        dimension=axis,
+    )
+    starts = select(compare(found[0], before, "EQ"), full_like(steps, 0), steps)
+    length = apply(
+        ops.subtract, steps, apply(ops.cumulative_maximum, starts, axis=axis, reverse=False)
+    )
+    best = apply(ops.argmax, length, axis=axis, index_dtype=_INT64)
+    place = reshape(best, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+    return [reshape(take_along_axis(y, place, axis), node.result.shape) for y in found]
