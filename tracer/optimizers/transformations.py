@@ -188,7 +188,7 @@ def scale(factor: float) -> Transformation:
 def scale_by_learning_rate(learning_rate: float | Schedule) -> Transformation:
     """Multiply updates by minus the learning rate, a number or a schedule (step -> number)."""
     if not callable(learning_rate):
-        return scale(-learning_rate)
+        return scale(0.0 - learning_rate)  # A truth value of NumPy's has no minus of its own.
     schedule = learning_rate
 
     def update(grads: Any, state: Any, params: Any = None, **_: Any) -> tuple[Any, Any]:
