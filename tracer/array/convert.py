@@ -322,6 +322,11 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return () if not ndim and type(axis) is int and axis in (0, -1) else normalize_axes(axis, ndim)
 
 
+def reduced_axis(axis: Any, ndim: int) -> int | None:
+    """Return the axis of a reduction along one; None for all, or where a number has none."""
+    return None if axis is None else next(iter(reduced_axes(axis, ndim)), None)
+
+
 def as_keepdims(keepdims: Any) -> bool:
     """Return whether reduced axes are kept: a bool or, as in NumPy, an integer.
 

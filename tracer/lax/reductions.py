@@ -16,9 +16,10 @@ from tracer.control import associative_scan
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import Op, as_dtype
 from tracer.lax.combiners import recognised
-from tracer.lax.halves import of_elements, reduce_by_halves
+from tracer.lax.halves import of_elements
 from tracer.lax.operands import axes_of, axis_of, of_one_dtype
-from tracer.numpy.associative import reduced as by_halves
+from tracer.numpy.associative import reduce_by_halves
+from tracer.numpy.reduceat import all_bits
 from tracer.numpy.ufunc import full_like, named
 
 _REDUCTION_DOC = """{summary}
@@ -99,10 +100,8 @@ def halved(x: Array, axes: Sequence[int], combine: Any, identity: int) -> Array:
     """Combine the halves of each axis until one element is left; of none take the identity."""
     kept = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
     if any(x.shape[axis] == 0 for axis in axes):
-        is_signed = x.dtype.kind == "i"
-        bits = identity if is_signed or not identity else int(np.iinfo(x.dtype).max)
-        return broadcast(scalar(bits, x.dtype), kept)
-    return by_halves(x, axes, combine)
+        return broadcast(scalar(all_bits(x.dtype) if identity else 0, x.dtype), kept)
+    return reduce_by_halves([x], axes, lambda *pair: [combine(*pair)])[0]
 
 
 reduce_and = _logical("reduce_and", ops.reduce_and, ops.and_, "Logical or bitwise and.", -1)

@@ -23,6 +23,7 @@ from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir.types import MOST_AXES, require_countable
 from tracer.lax.operands import axes_of, axis_of, integer, integers, of_one_dtype
+from tracer.numpy.associative import cut
 
 Dtype = np.dtype[Any]
 
@@ -329,13 +330,6 @@ def parts_of(x: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
         parts.append(cut(x, axis, first, first + size))
         first += size
     return parts
-
-
-def cut(x: Array, axis: int, first: int, end: int) -> Array:
-    """Return a range of an axis."""
-    start, limit = [0] * x.ndim, list(x.shape)
-    start[axis], limit[axis] = first, end
-    return apply(ops.slice, x, start=tuple(start), limit=tuple(limit), strides=(1,) * x.ndim)
 
 
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:

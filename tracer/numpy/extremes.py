@@ -12,6 +12,7 @@ from tracer.array.convert import (
     broadcast,
     convert,
     reduced_axes,
+    reduced_axis,
     reshape,
     transpose,
 )
@@ -168,7 +169,7 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
 
 def _arg_extreme(op: Op, a: ArrayLike, axis: int | None, keepdims: bool) -> Array:
     x = as_array(a)
-    number = None if axis is None else next(iter(reduced_axes(axis, x.ndim)), None)
+    number = reduced_axis(axis, x.ndim)
     if x.size == 0 and (number is None or x.shape[number] == 0):
         raise ShapeError(
             f"there is no {op.name} of no elements (shape {x.shape})",

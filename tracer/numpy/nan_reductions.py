@@ -10,7 +10,7 @@ import numpy as np
 
 from tracer import ops
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, as_keepdims, reduced_axes
+from tracer.array.convert import as_array, as_keepdims, reduced_axes, reduced_axis
 from tracer.array.dispatch import compound
 from tracer.errors import ArgumentError
 from tracer.numpy.bounds import looked_at
@@ -208,7 +208,7 @@ def _nan_place(a: ArrayLike, axis: int | None, out: None, keepdims: bool, identi
     function = argmax if identity < 0 else argmin
     if x.dtype.kind in "biu":
         return function(x, axis, keepdims=keepdims)
-    axis = None if axis is None else next(iter(reduced_axes(axis, x.ndim)), None)
+    axis = reduced_axis(axis, x.ndim)
     known = looked_at(a)
     if known is not None and np.isnan(known).all(axis).any():
         raise ArgumentError(

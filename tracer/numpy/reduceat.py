@@ -175,9 +175,7 @@ def _neutral(name: str, dtype: Dtype) -> Any:
 
 def all_bits(dtype: Dtype) -> int:
     """Return the number of which all bits are set."""
-    return {"b": True, "u": int(np.iinfo("uint64").max) >> 64 - 8 * dtype.itemsize}.get(
-        dtype.kind, -1
-    )
+    return -1 if dtype.kind == "i" else int(highest(dtype))
 
 
 def converted(x: Array, dtype: Any) -> Array:

@@ -25,7 +25,7 @@ from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import Op, as_dtype
 from tracer.numpy import arithmetic, logic
-from tracer.numpy.associative import accumulated, reduced
+from tracer.numpy.associative import accumulated, reduce_by_halves
 from tracer.numpy.cumulative import cumprod, cumsum
 from tracer.numpy.elementwise import fmax, fmin
 from tracer.numpy.extremes import max, min
@@ -267,7 +267,7 @@ def _halved(
         return broadcast(start, rest)
     if where is not None:
         x = select(broadcast(where, x.shape), x, broadcast(start, x.shape))
-    return reduced(x, axes, function)
+    return reduce_by_halves([x], axes, lambda *pair: [function(*pair)])[0]
 
 
 def _doubling(name: str, function: Binary) -> Along:

@@ -12,7 +12,8 @@ from tracer.array.array import Array
 from tracer.array.convert import broadcast, convert
 from tracer.array.dispatch import apply
 from tracer.ir import Op
-from tracer.lax.halves import of_elements, reduce_by_halves
+from tracer.lax.halves import of_elements
+from tracer.numpy.associative import reduce_by_halves
 from tracer.numpy.ufunc import compare, full_like
 from tracer.ops.reduce import highest, lowest
 from tracer.ops.rules import dtype_kind, is_float, is_inexact

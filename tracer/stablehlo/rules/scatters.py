@@ -12,7 +12,8 @@ from tracer.array.array import Array
 from tracer.array.convert import scalar
 from tracer.array.dispatch import apply
 from tracer.control import fori_loop
-from tracer.lax.halves import Combine, of_elements
+from tracer.lax.halves import of_elements
+from tracer.numpy.associative import Combine
 from tracer.numpy.bounds import INDEX_DTYPE
 from tracer.stablehlo import bodies
 from tracer.stablehlo.indices import wide
