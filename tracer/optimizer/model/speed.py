@@ -5,8 +5,9 @@ into it (`liveness`). A kernel costs its arithmetic, its memory traffic (the ter
 model: Williams, Waterman, Patterson, *Roofline*, CACM 2009) and a fixed price for its start. The
 terms are added, because clearing new pages does not overlap with arithmetic. Slices are faster than
 whole values because of traffic. Buffers that stay in the cache are read and written there, and a
-loop reuses its buffers in every trip, while each large temporary of a program is fresh memory whose
-pages the operating system has to clear.
+loop reuses its buffers in every trip, while the large temporaries of a program are fresh memory
+whose pages the operating system has to clear: once for each page, so only as many bytes as are
+alive at a time. What is written over dead values costs the traffic alone.
 
 Only ratios of these seconds are meaningful; `python -m benchmarks.speed_model` compares them with
 measurements.
@@ -17,7 +18,7 @@ from __future__ import annotations
 from tracer.ir import Cost, Graph, Node
 from tracer.ir.library_calls import ProductCall
 from tracer.optimizer.model.costs import counted_scratch, packed_bytes, run_cost
-from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.model.liveness import Liveness, peak_bytes
 from tracer.optimizer.model.numbers import Numbers
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.target import Target
@@ -33,9 +34,21 @@ class _Kernels:
         self.live = Liveness(graph)
         self._computes: dict[Node, float] = {}
         """Producers are part of several kernels; each is priced once."""
+        self._fresh_bytes = 0
+        """What the kernels that were priced so far write as new pages."""
 
     def seconds(self) -> float:
-        return sum(self._kernel(node) for node in self.graph.nodes if node in self.live.stored)
+        kernels = [node for node in self.graph.nodes if node in self.live.stored]
+        return sum(map(self._kernel, kernels)) - self._written_again()
+
+    def _written_again(self) -> float:
+        """Return the seconds saved where kernels write to pages that dead values had."""
+        if not self._fresh_bytes:
+            return 0.0
+        arguments = sum(type.nbytes for type in self.graph.input_types)
+        again = self._fresh_bytes - (peak_bytes(self.graph) - arguments)
+        prices = self.machine.prices
+        return max(0, again) * (1 / prices.fresh_rate - 1 / prices.memory_rate)
 
     def _kernel(self, node: Node) -> float:
         trips = trip_count(node)
@@ -88,7 +101,7 @@ class _Kernels:
         moved = cost.bytes
         for type in node.types:
             if is_stored:
-                total += min(cost.bytes, type.nbytes) / self._write_rate(type.nbytes)
+                total += self._write(min(cost.bytes, type.nbytes), type.nbytes)
             moved -= type.nbytes
         for value in node.operands:
             if not self.live.is_stored(value):
@@ -96,18 +109,22 @@ class _Kernels:
         largest = max((v.type.nbytes for v in node.operands if self.live.is_stored(v)), default=0)
         total += max(0, moved) / self._read_rate(largest)
         scratch = counted_scratch(node)
-        total += scratch / self._write_rate(scratch) + scratch / self._read_rate(scratch)
+        total += self._write(scratch, scratch) + scratch / self._read_rate(scratch)
         return total + packed_bytes(node) / prices.packing_rate
 
     def _read_rate(self, nbytes: int) -> float:
         prices = self.machine.prices
         return prices.cache_rate if self._stays(nbytes) else prices.memory_rate
 
-    def _write_rate(self, nbytes: int) -> float:
+    def _write(self, nbytes: int, buffer_bytes: int) -> float:
+        """Return the seconds to write so many bytes of a buffer."""
         prices = self.machine.prices
-        if self._stays(nbytes):
-            return prices.cache_rate
-        return prices.memory_rate if self.in_loop else prices.fresh_rate
+        if self._stays(buffer_bytes):
+            return nbytes / prices.cache_rate
+        if self.in_loop:
+            return nbytes / prices.memory_rate
+        self._fresh_bytes += nbytes
+        return nbytes / prices.fresh_rate
 
     def _stays(self, nbytes: int) -> bool:
         """Tell whether a buffer is still in the cache when it is used next."""
