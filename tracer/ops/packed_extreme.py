@@ -109,6 +109,28 @@ def flipped(bits: Value) -> Value:
     return ops.xor(bits, ops.and_(sign, most))  # type: ignore[no-any-return]
 
 
+def ordered_bits(x: Value, *, largest: bool) -> Value:
+    """Return integers that are ordered like floats, as many bits wide.
+
+    Every NaN is larger than infinity or, for the smallest element, less than minus infinity: NaNs
+    of one sign are already, and the shift by all NaNs of a sign wraps the others around. Zeros
+    keep their order too.
+    """
+    bits = ops.bitcast_convert(x, dtype=np.dtype(f"int{8 * x.dtype.itemsize}"))
+    return _shifted(flipped(bits), x.dtype, up=not largest)
+
+
+def floats_of(bits: Value, dtype: np.dtype[Any], *, largest: bool) -> Value:
+    """Return the floats of `ordered_bits`."""
+    return ops.bitcast_convert(flipped(_shifted(bits, dtype, up=largest)), dtype=dtype)  # type: ignore[no-any-return]
+
+
+def _shifted(bits: Value, dtype: np.dtype[Any], *, up: bool) -> Value:
+    infinity = int(np.array(np.inf, dtype).view(bits.dtype))
+    by = helpers.full_like(bits, int(np.iinfo(bits.dtype).max) - infinity)
+    return ops.add(bits, by) if up else ops.subtract(bits, by)  # type: ignore[no-any-return]
+
+
 def _with_other_sign(x: Value) -> Value:
     return ops.xor(x, helpers.full_like(x, np.iinfo(_INT32).min))  # type: ignore[no-any-return]
 

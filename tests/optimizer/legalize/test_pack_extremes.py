@@ -72,17 +72,15 @@ def test_wider_elements_are_pairs_with_their_places_in_stages() -> None:
     assert text(after) == (
         """
 graph(%0: float64[131,5]) {
-  %1: int32[131,5] = iota() {shape=(131, 5), dtype=int32, dimension=0}
-  %2: float64[] = constant() {value=float64[] inf}
-  %3: float64[160,5] = pad(%0, %2) {low=(0, 0), high=(29, 0), interior=(0, 0)}
-  %4: int32[] = constant() {value=int32[] 0}
-  %5: int32[160,5] = pad(%1, %4) {low=(0, 0), high=(29, 0), interior=(0, 0)}
-  %6: float64[8,20,5] = reshape(%3) {shape=(8, 20, 5)}
-  %7: int32[8,20,5] = reshape(%5) {shape=(8, 20, 5)}
-  %8: float64[8,5], %9: int32[8,5] = reduce_extreme(%6, %7) {axes=(1,), largest=False}
-  %10: float64[8,5], %11: int32[8,5] = optimization_barrier(%8, %9)
-  %12: float64[5], %13: int32[5] = reduce_extreme(%10, %11) {axes=(0,), largest=False}
-  return %13
+  %1: float64[] = constant() {value=float64[] inf}
+  %2: float64[160,5] = pad(%0, %1) {low=(0, 0), high=(29, 0), interior=(0, 0)}
+  %3: int32[160,5] = iota() {shape=(160, 5), dtype=int32, dimension=0}
+  %4: float64[8,20,5] = reshape(%2) {shape=(8, 20, 5)}
+  %5: int32[8,20,5] = reshape(%3) {shape=(8, 20, 5)}
+  %6: float64[8,5], %7: int32[8,5] = reduce_extreme(%4, %5) {axes=(1,), largest=False}
+  %8: float64[8,5], %9: int32[8,5] = optimization_barrier(%6, %7)
+  %10: float64[5], %11: int32[5] = reduce_extreme(%8, %9) {axes=(0,), largest=False}
+  return %11
 }""".strip()
     )
 
@@ -178,7 +176,7 @@ def test_the_first_of_the_best_of_wider_elements_is_found(
 @pytest.mark.parametrize("dtype", WIDE)
 @pytest.mark.parametrize("op", [ops.argmax, ops.argmin])
 def test_of_nothing_but_the_identity_the_first_is_found(op: Any, dtype: str) -> None:
-    """What stages are padded with has place 0."""
+    """What stages are padded with has places behind all others."""
     limits = np.finfo(dtype) if dtype == "float64" else np.iinfo(dtype)
     worst = limits.min if op is ops.argmax else limits.max
     x = np.full((131, 5), np.copysign(np.inf, worst) if dtype == "float64" else worst, dtype)

@@ -173,6 +173,34 @@ def test_what_the_last_slice_shares_is_added_once() -> None:
     assert "compare" not in largest
 
 
+SPECIAL = [-0.0, 0.0, np.nan, -np.nan, np.inf, -np.inf, 5e-324, -1e-45, 1.5, -1.5]
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_of_short_rows_keep_nan_and_signs_of_zero(name: str, dtype: str) -> None:
+    """They are those of integers: NaNs of either sign come first, and zeros are told apart."""
+    op = {"max": ops.reduce_maximum, "min": ops.reduce_minimum}[name]
+    rng = np.random.default_rng(0)
+    for length in (16, 23, 64):
+        x = rng.choice(np.array(SPECIAL, dtype), (300_000, length))
+        x[::3] = np.where(np.isnan(x[::3]), 1, x[::3])
+        x[:300] = np.repeat(np.array(SPECIAL, dtype), 30)[:, None]
+        before = reduction(op, x.shape, dtype, (1,))
+        after = apply(PASS, before)[0]
+        assert "bitcast_convert" in text(after)
+        (got,) = evaluated(after, x)
+        expected = getattr(np, name)(x, axis=1)
+        np.testing.assert_array_equal(got, expected)
+        is_zero = expected == 0
+        best = np.signbit if name == "min" else lambda x: ~np.signbit(x)
+        among = (x == 0) & best(x)
+        np.testing.assert_array_equal(best(got[is_zero]), among.any(1)[is_zero])
+        compiled = np.asarray(tracer.compile(lambda x: getattr(x, name)(1))(x))
+        assert compiled.tobytes() == got.tobytes()
+
+
 SHORT = [10, 11, 12, 13, 16, 17, 29, 31, 33, 47, 63, 64, 65, 89, 96]
 
 
@@ -197,6 +225,7 @@ WITHOUT_STORING = {
     "padded": lambda x: tnp.pad(x, ((0, 0), (1, 2))).sum(1),
     "joined": lambda x: tnp.concatenate([x, x * 2], 1)[:, : x.shape[1]].sum(1),
     "largest": lambda x: x.max(1),
+    "range": lambda x: x.max(1) - x.min(1),
     "two": lambda x: (x.sum(1), (x * x).sum(1)),
 }
 

@@ -22,7 +22,8 @@ from tracer import ops
 from tracer.ir import Op, Value, fused_flops, registry
 from tracer.ir.library_calls import ReductionCall
 from tracer.ops import helpers
-from tracer.ops.rules import as_tuple
+from tracer.ops.packed_extreme import floats_of, ordered_bits
+from tracer.ops.rules import as_tuple, is_float
 from tracer.optimizer.model.in_order import is_computed_in_place
 from tracer.target import Target
 from tracer.target.reductions import TWICE_AS_WIDE, Cut, Fold, Pad, Reductions, Split, Step, Widen
@@ -175,7 +176,7 @@ class _Stage:
                 call = replace(self.call, axes=step.second_axes, flops=0)
                 return replace(self, op=op, call=call, may_pad=True).write(found)
             case Fold(slices):
-                return (self._folded(xs[0], slices),)
+                return (self._in_slices(xs[0], slices),)
         return self._once(xs, self.call.axes)
 
     def _once(self, xs: Values, axes: tuple[int, ...]) -> Values:
@@ -183,14 +184,37 @@ class _Stage:
         return found if isinstance(found, tuple) else (found,)
 
     def _padded(self, xs: Values, high: tuple[int, ...]) -> Values:
-        none = (0,) * len(high)
         return tuple(
-            ops.pad(x, helpers.scalar(number, x.dtype), low=none, high=high, interior=none)
-            for x, number in zip(xs, self._numbers(xs), strict=True)
+            self._longer(x, number, high) for x, number in zip(xs, self._numbers(xs), strict=True)
         )
 
-    def _folded(self, x: Value, count: int) -> Value:
-        """Reduce rows as slices that are combined element by element."""
+    def _longer(self, x: Value, number: Any, high: tuple[int, ...]) -> Value:
+        """Lengthen axes by a number that changes nothing; places go on, which come after all.
+
+        XLA would compute longer places while it compiles, and store them in the program.
+        """
+        if self.op is ops.reduce_extreme and x.node.op is ops.iota:
+            shape = tuple(size + more for size, more in zip(x.shape, high, strict=True))
+            return ops.iota(**{**x.node.params, "shape": shape})  # type: ignore[no-any-return]
+        none = (0,) * len(high)
+        number = helpers.scalar(number, x.dtype)
+        return ops.pad(x, number, low=none, high=high, interior=none)  # type: ignore[no-any-return]
+
+    def _in_slices(self, x: Value, count: int) -> Value:
+        """Reduce rows as slices that are combined element by element.
+
+        Extremes of floats are those of integers in their order: a maximum that keeps NaN and tells
+        zeros apart is four instructions or more, and of integers one. Each slice is turned into
+        integers for itself: the compiler stores what a kernel reads in more than 15 slices.
+        """
+        parts = self._slices(x, count)
+        if not (self.call.is_extreme and is_float(x.dtype)):
+            return self._combined(parts)
+        largest = self.op is ops.reduce_maximum
+        found = self._combined([ordered_bits(part, largest=largest) for part in parts])
+        return floats_of(found, x.dtype, largest=largest)
+
+    def _slices(self, x: Value, count: int) -> list[Value]:
         last, length = len(x.shape) - 1, x.shape[-1]
         size = -(-length // count)
         starts = [min(i * size, length - size) for i in range(-(-length // size))]
@@ -198,7 +222,11 @@ class _Stage:
         twice = len(parts) * size - length
         if twice and not self.call.is_extreme:
             parts[-1] = self._without(parts[-1], twice)
-        combiner = self._combiner(x)
+        return parts
+
+    def _combined(self, parts: list[Value]) -> Value:
+        """Reduce rows that are given in slices."""
+        combiner, last = self._combiner(parts[0]), len(parts[0].shape) - 1
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=False)
             odd = parts[-1:] if len(parts) % 2 else []
