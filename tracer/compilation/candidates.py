@@ -27,8 +27,6 @@ from tracer.target import planned_for
 _WELL_ABOVE = 1.5
 # Of a program of a few kilobytes what surrounds the values is a large share.
 _SURROUNDINGS_BYTES = 16_000
-# Of programs in trips of one step those are compiled that are predicted to take so much less.
-_CLEARLY = 0.97
 # How often a tenth less is tried for the smallest limit.
 _MAXIMUM_ROUNDS = 8
 
@@ -212,7 +210,7 @@ class CandidateSearch:
             compiler = self._of_least
             steps, cuts = compiler.planner.in_single_steps(), compiler.planner.with_least_cuts()
             found = compiler.smaller(found, steps, _WELL_ABOVE * found.nbytes)
-            found = compiler.smaller(found, cuts, _CLEARLY * found.candidate.peak_bytes)
+            found = compiler.smaller(found, cuts, found.candidate.peak_bytes)
         # XLA may take less for the program as it is without a limit than is predicted of it.
         free = self.with_limit(None)
         free_bytes = next(free.plain.planner.candidates()).peak_bytes
