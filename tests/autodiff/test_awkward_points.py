@@ -62,6 +62,9 @@ CASES: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "where, made safe inside": (
         lambda m, x: m.np.where(x > 0, m.np.sqrt(m.np.where(x > 0, x, 1.0)), 0.0),
         [[-1.0, 0.0, 4.0]], [[0, 0, 0.25]]),
+    "piecewise, steep where another piece is": (
+        lambda m, x: m.np.piecewise(x, [x > 0, x > 3], [m.np.sqrt, lambda v: 1 / (v - 3), 0.0]),
+        [[-1.0, 0, 1, 3, 4]], [[0, 0, HALF, HALF / 3**0.5, -1]]),
     "maximum": (named("np", "maximum"), [[1.0, 2, 3], [1.0, 3, 2]], [[HALF, 0, 1], [HALF, 1, 0]]),
     "minimum": (named("np", "minimum"), [[1.0, 2, 3], [1.0, 3, 2]], [[HALF, 1, 0], [HALF, 0, 1]]),
     "max": (named("np", "max"), [[3.0, 1, 3]], [[HALF, 0, HALF]]),

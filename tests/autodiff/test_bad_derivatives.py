@@ -146,3 +146,21 @@ def test_bad_input_gets_a_letter(name: str) -> None:
     assert "\n  mend:  " in letter, letter
     # Nothing stays behind: the next call works.
     np.testing.assert_allclose(np.asarray(tracer.grad(total)(X)), 2.0)
+
+
+def repeated(x: Any) -> Any:
+    return x.at[np.array([0, 0])].multiply(x[0])
+
+
+def without_basis(x: Any) -> Any:
+    q, _ = tnp.linalg.qr(x[:, None] * x[:1], mode="complete")
+    return q
+
+
+@pytest.mark.parametrize("function", [repeated, without_basis])
+def test_a_rule_that_has_no_derivative_names_the_line_of_its_op(function: Any) -> None:
+    looped = lambda x: tracer.scan(lambda c, _: (c + function(x).sum(), None), 0.0, None, length=3)
+    for loss in (lambda x: function(x).sum(), lambda x: looped(x)[0]):
+        for transform in (tracer.grad, tracer.jacfwd):
+            with pytest.raises(errors.NotDifferentiableError, match=f"in {function.__name__}: "):
+                transform(loss)(X)

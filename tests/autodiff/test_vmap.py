@@ -238,6 +238,38 @@ class TestPrograms:
         same(vmap(f)(ROWS, indices), looped(f, ROWS, indices))
 
 
+class TestBranches:
+    """The gradient of a batch of branches is that of each element's own branch."""
+
+    @pytest.mark.parametrize("power", [2.5, np.array([0.5, 1.5])])
+    def test_a_steep_branch_that_is_not_taken_gives_no_nan(self, power: Any) -> None:
+        def f(x: Any, p: Any) -> Any:
+            return tracer.cond(x > 0, lambda: tnp.sqrt(x) * x**p, lambda: -x * tnp.ones_like(p))
+
+        def total(x: Any, p: Any) -> Any:
+            return vmap(f, (0, None))(x, p).sum()
+
+        def one_by_one(x: Any, p: Any) -> Any:
+            return tnp.stack([f(element, p) for element in x]).sum()
+
+        x = np.array([1.0, -2.0, 0.0, 3.0])
+        for transform in (tracer.grad, tracer.hessian):
+            expected = transform(one_by_one, (0, 1))(x, power)
+            assert all(np.isfinite(leaf).all() for leaf in tree.leaves(expected))
+            same(transform(total, (0, 1))(x, power), expected)
+            same(tracer.compile(transform(total, (0, 1)))(x, power), expected)
+
+    def test_several_branches_within_each_other(self) -> None:
+        def f(x: Any, w: Any) -> Any:
+            nested = lambda: tracer.cond(x > 2, lambda: 1 / (x - 1), lambda: tnp.arccosh(x) * w)
+            return tracer.switch(tnp.sign(x).astype(int) + 1, [lambda: x * x, lambda: w, nested])
+
+        x = np.array([[-1.0, 0.0, 1.5], [3.0, 1.0 + 1e-3, -2.0]])
+        found = tracer.grad(lambda x, w: vmap(vmap(lambda x: f(x, w)))(x).sum(), (0, 1))(x, 2.0)
+        expected = tracer.grad(lambda x, w: sum(f(v, w) for row in x for v in row), (0, 1))(x, 2.0)
+        same(found, expected)
+
+
 class TestAgainstJax:
     def test_same_results(self) -> None:
         jax = pytest.importorskip("jax")

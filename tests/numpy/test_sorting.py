@@ -116,6 +116,29 @@ def test_selections_by_value():
     assert_same(tnp.bincount(x[0], x[1]), np.bincount(x[0], x[1]))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "float64", "complex128"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_unique_slices_in_a_trace(dtype, axis, rng):
+    x = rng.integers(0, 2, (5, 2, 3)).astype(dtype)
+    x[:, :, 1] = x[:, :, 0]
+    x[2] = x[1]
+    x = np.where(x == 0, np.nan, x) if dtype == "float64" and axis == 1 else x
+    expected = np.unique(x, True, True, True, axis)
+    size = expected[0].shape[axis]
+    found = interpreted(lambda v: tnp.unique(v, True, True, True, axis, size=size), x)
+    for got, want in zip(found, expected, strict=True):
+        assert_same(got, want)
+    assert_same(interpreted(lambda v: tnp.unique(v, axis=axis, size=size), x)[0], expected[0])
+
+
+def test_unique_slices_are_filled_up():
+    x = np.array([[1, 1], [0, 2], [1, 1]])
+    found = interpreted(lambda v: tnp.unique(v, axis=0, size=3, fill_value=-1), x)[0]
+    assert found.tolist() == [[0, 2], [1, 1], [-1, -1]]
+    columns = interpreted(lambda v: tnp.unique(v, axis=1, size=3), x)[0]
+    assert columns.tolist() == [[1, 1, 1], [0, 2, 0], [1, 1, 1]]
+
+
 @pytest.mark.parametrize("name", ["nonzero", "unique", "argwhere", "flatnonzero"])
 def test_sizes_that_depend_on_values_are_refused(name):
     with pytest.raises(TracingError, match="depend on values") as caught:

@@ -7,12 +7,13 @@ zero. Zeros are created only for ops that need them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from tracer import ops
 from tracer.autodiff.activity import active_values, carries_gradient, wanted_values
 from tracer.autodiff.segments import large_bytes
-from tracer.errors import NotDifferentiableError, VerifyError
+from tracer.errors import NotDifferentiableError, VerifyError, user_source
 from tracer.ir import Builder, Graph, Node, NotDifferentiable, ShapeDtype, Value
 from tracer.ops.helpers import full
 from tracer.ops.sink import sink_invariants
@@ -81,9 +82,10 @@ class Sweep:
             return self.builder.copy(node, operands)
         self.builder.source = node.source
         active = tuple([value in self.wanted for value in node.operands])
-        results, self.pull_backs[node] = op.linearize(
-            self.rules, active, wanted, *operands, **node.params
-        )
+        with _named(node):
+            results, self.pull_backs[node] = op.linearize(
+                self.rules, active, wanted, *operands, **node.params
+            )
         return tuple(results)
 
     def backward(self, seeds: Cotangents) -> list[Value | None]:
@@ -105,10 +107,11 @@ class Sweep:
 
     def _visit(self, node: Node, given: tuple[Value | None, ...]) -> None:
         self.builder.source = node.source
-        if node in self.pull_backs:
-            results = self.pull_backs[node](given)
-        else:
-            results = self._apply_vjp(node, given)
+        with _named(node):
+            if node in self.pull_backs:
+                results = self.pull_backs[node](given)
+            else:
+                results = self._apply_vjp(node, given)
         for operand, cotangent in zip(node.operands, results, strict=True):
             self._accumulate(operand, cotangent, node)
 
@@ -138,6 +141,17 @@ class Sweep:
             )
         known = self.cotangents.get(value)
         self.cotangents[value] = cotangent if known is None else ops.add(known, cotangent)
+
+
+@contextmanager
+def _named(node: Node) -> Iterator[None]:
+    """Let a rule that has no derivative name the line of its op, not the one that asks for it."""
+    try:
+        yield
+    except NotDifferentiableError as error:
+        if node.source is not None and error.where == user_source():
+            error.where = node.source
+        raise
 
 
 def instantiate(cotangent: Value | None, type: ShapeDtype) -> Value:

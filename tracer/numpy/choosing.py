@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tracer import ops
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
@@ -21,15 +22,16 @@ from tracer.array.convert import (
     normalize_axis,
     reshape,
 )
-from tracer.array.dispatch import compound
+from tracer.array.dispatch import apply, compound
 from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, DTypeError, shown
 from tracer.ir.types import require_countable
 from tracer.numpy.bounds import looked_at
-from tracer.numpy.creation import zeros
+from tracer.numpy.creation import full_like, zeros
 from tracer.numpy.elementwise import where
 from tracer.numpy.index_parser import require_integers
 from tracer.numpy.joining import stack
+from tracer.numpy.logic import logical_and, logical_not
 from tracer.numpy.reductions import refuse_out
 from tracer.numpy.rounding import clip
 from tracer.numpy.shaping import broadcast_to
@@ -142,7 +144,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
         Where each piece holds; the last one that does counts.
     funclist : sequence of callable or number
         One for each piece, and perhaps one more for elsewhere. Each callable is computed on all
-        of `x`, so it must bear it (its gradient too).
+        of `x`, and has a derivative where its piece is.
     *args, **kw
         Passed to the callables.
 
@@ -161,13 +163,33 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
             f"piecewise: {len(funclist)} functions for {count} conditions",
             mend=f"give {count}, or {count + 1} with one for elsewhere",
         )
-    pieces = [piece(domain, *args, **kw) if callable(piece) else piece for piece in funclist]
+    places = _places(domain, conditions)
+    pieces = [
+        piece(_only_there(here, domain), *args, **kw) if callable(piece) else piece
+        for here, piece in zip(places, funclist, strict=False)
+    ]
     values = [as_written(piece, domain.dtype) for piece in pieces]
     result = values[count] if len(values) > count else convert(as_array(0), domain.dtype)
     result = broadcast_to(result, domain.shape)
     for condition, value in zip(conditions, values, strict=False):
         result = where(condition, value, result)
     return result
+
+
+def _places(domain: Array, conditions: Sequence[Array]) -> list[Array]:
+    """Return where each piece counts, and where none does."""
+    places: list[Array] = []
+    free = full_like(domain, True, dtype="bool")
+    for condition in reversed(conditions):
+        places.insert(0, logical_and(free, condition))
+        free = logical_and(free, logical_not(condition))
+    return [*places, free]
+
+
+def _only_there(here: Array, x: Array) -> Array:
+    """Return `x`, which has a derivative in some places only: elsewhere a piece may be steep."""
+    selected: Array = where(here, x, apply(ops.stop_gradient, x))
+    return selected
 
 
 def _axes(value: Any) -> int:

@@ -6,6 +6,7 @@ JAX, and they are found by sorting.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,11 +14,10 @@ import numpy as np
 
 from tracer import ops
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, convert, reshape
+from tracer.array.convert import as_array, broadcast, convert, normalize_axis, reshape, scalar
 from tracer.array.dispatch import apply, apply_many, compound, from_host
 from tracer.array.placement import beside_arguments
 from tracer.array.promotion import promote_types
-from tracer.errors import TracingError
 from tracer.ir import as_dtype
 from tracer.numpy.elementwise import where
 from tracer.numpy.joining import concatenate
@@ -25,7 +25,8 @@ from tracer.numpy.logic import logical_and, logical_not
 from tracer.numpy.positions import checked_size, concrete, full_of, reshape_flat, true_places
 from tracer.numpy.ranges import iota
 from tracer.numpy.searching import searchsorted
-from tracer.numpy.sorting import argsort, sort
+from tracer.numpy.shaping import moveaxis
+from tracer.numpy.sorting import argsort, lexsort, sort
 from tracer.numpy.taking import take
 from tracer.numpy.ufunc import align, compare, full_like
 
@@ -82,9 +83,9 @@ def unique(
     return_counts : bool
         Return how often each was found.
     axis : int, optional
-        Compare the slices along it in place of the elements; of concrete arrays only.
+        Compare the slices along it in place of the elements.
     equal_nan : bool
-        Whether all NaN are one.
+        Whether all NaN are one; as in NumPy, no slice with NaN equals another one.
     size : int, optional
         Length of the result; necessary for traced arrays.
     fill_value : number, optional
@@ -98,7 +99,7 @@ def unique(
     Raises
     ------
     TracingError
-        The array is traced, and there is no `size` or there is an axis.
+        The array is traced, and there is no `size`.
     """
     if size is None:
         flags = return_index, return_inverse, return_counts
@@ -110,52 +111,63 @@ def unique(
             array, *flags, axis, equal_nan=equal_nan
         )
         return tuple(map(from_host, found)) if isinstance(found, tuple) else from_host(found)
-    if axis is not None:
-        raise TracingError(
-            "unique with size= takes no axis", mend="call it on a concrete array, without size="
-        )
-    x = as_array(ar)
-    flat, count, is_one = reshape_flat(x), checked_size("unique", size), bool(equal_nan)
+    x, count = as_array(ar), checked_size("unique", size)
+    if axis is None:
+        number, shape, keys = 0, x.shape, reshape_flat(x)
+    else:
+        number = normalize_axis(axis, x.ndim)
+        shape, keys = (x.shape[number],), moveaxis(x, number, 0)
     others: list[Array] = []
     if return_index or return_inverse:
-        values, first, inverse, counts = _unique(flat, size=count, equal_nan=is_one)
-        others = [first] * return_index + [reshape(inverse, x.shape)] * return_inverse
+        values, first, inverse, counts = _unique(keys, size=count, equal_nan=bool(equal_nan))
+        others = [first] * return_index + [reshape(inverse, shape)] * return_inverse
     else:
-        values, counts = _distinct(flat, size=count, equal_nan=is_one)
+        values, counts = _distinct(keys, size=count, equal_nan=bool(equal_nan))
     if fill_value is not None:
-        values = where(counts > 0, values, full_of(values, fill_value))
+        is_there = reshape(counts > 0, (count,) + (1,) * (values.ndim - 1))
+        values = where(is_there, values, full_of(values, fill_value))
     others += [counts] * return_counts
+    values = moveaxis(values, 0, number)
     return (values, *others) if others else values
 
 
 def _ordered(x: Array) -> tuple[Array, Array]:
-    if x.dtype.kind == "c":
+    """Sort elements, or slices along the first axis by their first element that differs."""
+    if x.ndim > 1 and x.size:
+        table = reshape(x, (x.shape[0], math.prod(x.shape[1:])))
+        places = lexsort([table[:, i] for i in reversed(range(table.shape[1]))])
+        return _at(x, places), places
+    if x.dtype.kind == "c" and x.ndim == 1:
         places = argsort(x)
         return _at(x, places), places
-    places = iota(shape=x.shape, dtype=_INT64, dimension=0)
+    places = iota(shape=x.shape[:1], dtype=_INT64, dimension=0)
+    if x.ndim > 1:
+        return x, places
     ordered, places = apply_many(ops.sort, x, places, dimension=0, num_keys=1, is_stable=True)
     return ordered, places
 
 
 def _begins(ordered: Array, *, equal_nan: bool) -> Array:
-    """Tell which sorted elements begin a run of equal ones."""
+    """Tell which sorted elements, or slices, begin a run of equal ones."""
     upper, lower = ordered[1:], ordered[:-1]
     differs = compare(upper, lower, "NE")
-    if equal_nan:
+    if ordered.ndim > 1:
+        differs = apply(ops.reduce_or, differs, axes=tuple(range(1, ordered.ndim)))
+    elif equal_nan:
         both = apply(ops.and_, compare(upper, upper, "NE"), compare(lower, lower, "NE"))
         differs = apply(ops.and_, differs, apply(ops.not_, both))
-    first = convert(full_like(ordered[:1], 1), as_dtype("bool"))
+    first = broadcast(scalar(True, as_dtype("bool")), (min(1, ordered.shape[0]),))
     return concatenate([first, differs])
 
 
 def _at(x: Array, places: Array) -> Array:
-    return take(x, places, mode="promise_in_bounds")
+    return take(x, places, axis=0, mode="promise_in_bounds")
 
 
 @compound
 def _distinct(x: Array, *, size: int, equal_nan: bool) -> tuple[Array, Array]:
     """Return values and counts, for which nobody has to know where an element was."""
-    ordered = sort(x)
+    ordered = sort(x) if x.ndim == 1 else _ordered(x)[0]
     starts, counts = _runs(_begins(ordered, equal_nan=equal_nan), size)
     return _at(ordered, starts), counts
 

@@ -2,17 +2,19 @@
 
 A carry is batched if it enters batched or if a step makes it so. A loop whose condition differs
 between elements runs until it fails for all; elements that are done keep their carry. If the branch
-index differs between elements, all branches run. Source: the batching of while, cond and scan in
-JAX (jax/_src/lax/control_flow).
+index differs between elements, all branches run; those that an element does not take give it no
+derivative. Source: the batching of while, cond and scan in JAX (jax/_src/lax/control_flow).
 """
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 from tracer import ops
-from tracer.ir import Batching, Builder, Graph, Value
+from tracer.ir import Batching, Builder, Graph, ShapeDtype, Value
 from tracer.ops import helpers
 from tracer.ops.batch import move_axis, with_axis
 from tracer.ops.bodies import inline
@@ -106,16 +108,59 @@ def _all_branches(
     batching: Batching,
     branches: tuple[Graph, ...],
 ) -> Results:
-    wanted = (True,) * len(branches[0].outputs)
-    results = [
-        inline(batching.batch_graph(branch, flags, batching.size, wanted)[0], arguments)
-        for branch in branches
-    ]
+    size, wanted = batching.size, (True,) * len(branches[0].outputs)
+    spread = tuple(_is_guarded_apart(branches, flags, i) for i in range(len(flags)))
+    flags = tuple(map(operator.or_, flags, spread))
+    arguments = [with_axis(x, not new, size) for x, new in zip(arguments, spread, strict=True)]
+    taken, results = _taken(index, len(branches)), []
+    for here, branch in zip(taken, branches, strict=True):
+        given = [
+            _guarded(here, x) if flag and is_inexact(x.dtype) else x
+            for x, flag in zip(arguments, flags, strict=True)
+        ]
+        results.append(inline(batching.batch_graph(branch, flags, size, wanted)[0], given))
     chosen = results.pop()
-    for number, others in enumerate(results):
-        here = ops.compare(index, helpers.full_like(index, number), direction="EQ")
+    for here, others in zip(taken, results, strict=False):
         chosen = [_choose(here, new, old) for new, old in zip(others, chosen, strict=True)]
     return tuple(chosen)
+
+
+def _taken(index: Value, count: int) -> list[Value]:
+    """Return for each branch which elements take it; every other index is the last one's."""
+    found = [
+        ops.compare(index, helpers.full_like(index, number), direction="EQ")
+        for number in range(count - 1)
+    ]
+    before = functools.reduce(ops.or_, found, helpers.full(False, ShapeDtype(index.shape, "bool")))
+    return [*found, ops.not_(before)]
+
+
+def _is_guarded_apart(branches: Sequence[Graph], flags: Flags, i: int) -> bool:
+    """Tell whether a value that the elements share is repeated for them, to be guarded.
+
+    Not a larger one than each element has anyway, such as weights: a product with it would become
+    one product for each element.
+    """
+    inputs, outputs = branches[0].inputs, branches[0].outputs
+    own = [x.type.size for x, flag in zip(inputs, flags, strict=True) if flag]
+    own += [x.type.size for x in outputs]
+    shared = inputs[i].type
+    return not flags[i] and is_inexact(shared.dtype) and shared.size <= max(own, default=0)
+
+
+def _guarded(here: Value, x: Value) -> Value:
+    """Return `x`, whose derivative is zero for the elements that do not take this branch.
+
+    A branch may be infinitely steep where it is not taken, and zero times infinity is NaN.
+    """
+    with Builder() as builder:
+        value, _ = (builder.input(operand.type) for operand in (x, here))
+        body = builder.finish([value])
+    with Builder() as builder:
+        value, taken, tangent = (builder.input(operand.type) for operand in (x, here, x))
+        rule = builder.finish([value, _choose(taken, tangent, helpers.full(0, x.type))])
+    results = as_tuple(ops.custom_jvp_call(x, here, body=body, rule=rule, differentiable=1))
+    return results[0]  # type: ignore[no-any-return]
 
 
 def batch_scan(
