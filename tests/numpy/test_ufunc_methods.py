@@ -252,3 +252,23 @@ def test_gradient_of_a_reduction_in_turn():
     np.testing.assert_allclose(gradient, [1 / 8, -1 / 2, -1 / 4])
     slope = tracer.grad(lambda v: tnp.logaddexp.reduce(v))(x)
     np.testing.assert_allclose(slope, np.exp(x) / np.exp(x).sum())
+
+
+@pytest.mark.parametrize("places", [[0, 3, 0, -1], [0, 3, 1, -2]])
+@pytest.mark.parametrize("name", ["minimum", "maximum"])
+def test_extremes_of_complex_numbers_in_parts_of_an_array(name, places):
+    # They were refused.
+    x = np.array([1 + 1j, 2, 3 - 1j, 4, 5])
+    values = np.array([1.0, 4 + 1j, 1 + 2j, 2 + 3j])
+    expected, found = x.copy(), tnp.array(x)
+    getattr(np, name).at(expected, places, values)
+    getattr(tnp, name).at(found, places, values)
+    assert_same(found, expected)
+    update = lambda v, i: getattr(v.at[i], name[:3])(values)
+    assert_same(tracer.compile(update)(x, np.array(places)), expected)
+    outside = np.array([7, 3, 7, 9])
+    dropped, clipped = x.copy(), x.copy()
+    getattr(np, name).at(dropped, [3], values[1:2])
+    assert_same(tracer.compile(update)(x, outside), dropped)
+    getattr(np, name).at(clipped, outside.clip(0, 4), values)
+    assert_same(getattr(tnp.asarray(x).at[outside], name[:3])(values, mode="clip"), clipped)

@@ -106,7 +106,9 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     # Not promoted together: the integers would become floats.
     place = place_beside((x1, x2))
     x, exponent = as_array(x1, place), as_array(x2, place)
-    is_weak = promotion.weak_class(x1) in (bool, int) and promotion.weak_class(x2) is None
+    found = promotion.weak_class(x1)
+    is_weak = found is bool or (found is int and exponent.dtype.kind != "b")
+    is_weak = is_weak and promotion.weak_class(x2) is None
     return _ldexp(convert(x, as_dtype("float16")) if is_weak else x, exponent)
 
 

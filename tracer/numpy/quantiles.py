@@ -33,6 +33,7 @@ from tracer.numpy.elementwise import where
 from tracer.numpy.logic import isinf
 from tracer.numpy.reductions import Axis, kept_shape, refuse_out
 from tracer.numpy.rounding import ceil, clip, floor, rint
+from tracer.numpy.sorting import sort
 from tracer.numpy.taking import take_along_axis
 from tracer.numpy.ufunc import compare, full_like, is_complex, select
 
@@ -284,6 +285,8 @@ def _rows(x: Array, *, axes: Axes, dtype: promotion.Dtype) -> Array:
     moved = transpose(convert(x, dtype), kept + axes)
     rows = reshape(moved, (*[x.shape[axis] for axis in kept], count))
     last = rows.ndim - 1
+    if is_complex(rows):
+        return sort(rows, last)
     (ordered,) = apply_many(ops.sort, rows, dimension=last, num_keys=1, is_stable=True)
     return ordered
 

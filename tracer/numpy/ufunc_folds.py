@@ -45,6 +45,8 @@ from tracer.numpy.taking import take
 from tracer.numpy.ufunc import Binary, compare, is_nonzero, select
 
 Step = Callable[..., Array]
+Update = Callable[[Array, Any, ArrayLike], Array]
+"""Takes an array, an index and values; returns the array with them."""
 
 
 @dataclass(frozen=True)
@@ -263,17 +265,18 @@ def _runs(x: Array, starts: Array, *, fold: Fold, axis: int) -> Array:
     return transpose(kept, (*range(1, axis + 1), 0, *range(axis + 1, x.ndim)))
 
 
-def update_in_turn(function: Binary) -> Callable[[Array, Any, ArrayLike], Array]:
+def update_in_turn(function: Binary, mode: str | None = None) -> Update:
     """Return what `at` writes: each element combined as often as it is named, in order."""
 
     def updated(x: Array, indices: Any, values: ArrayLike) -> Array:
         places = reshape(iota(shape=(x.size,), dtype=INDEX_DTYPE, dimension=0), x.shape)
-        named = get_item(places, indices, bounds_of("fill", WRITE, x.size))
+        bounds = bounds_of(mode, WRITE)
+        named = get_item(places, indices, replace(bounds, fill=x.size))
         spread = broadcast_to(values, named.shape)
         known = looked_at(named)
         if known is not None and np.unique(known).size == known.size:
-            part = function(get_item(x, indices, replace(WRITE, mode="clip")), spread)
-            return x.at[indices].set(convert(part, x.dtype))
+            part = function(get_item(x, indices, replace(bounds, mode="clip")), spread)
+            return x.at[indices].set(convert(part, x.dtype), mode=mode)
         return _updated(x, named.ravel(), spread.ravel(), function=function)
 
     return updated

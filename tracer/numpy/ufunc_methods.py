@@ -45,7 +45,7 @@ from tracer.numpy.reductions import (
     sum,
 )
 from tracer.numpy.ufunc import Binary, is_nonzero, select
-from tracer.numpy.ufunc_folds import Fold, accumulation, reduction, runs, update_in_turn
+from tracer.numpy.ufunc_folds import Fold, Update, accumulation, reduction, runs, update_in_turn
 
 Method = Callable[..., Any]
 Along = Callable[["Array", int, Any], "Array"]
@@ -172,7 +172,7 @@ def _outer(name: str, function: Binary) -> Method:
     return _documented(outer, name, "Combine each element of one array with each of another.")
 
 
-def _at(name: str, updated: Callable[[Array, Any, ArrayLike], Array]) -> Method:
+def _at(name: str, updated: Update) -> Method:
     def at(a: ArrayLike, indices: Any, b: ArrayLike, /) -> None:
         if not isinstance(a, Array):
             raise DTypeError(
