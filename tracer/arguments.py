@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections.abc
 import functools
+import importlib
 import inspect
 import math
 import operator
@@ -71,6 +72,7 @@ def explained_methods(members: Mapping[str, Any]) -> dict[str, Any]:
 def explained(function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that names the argument that was wrong, where Python's error does not.
 
+    What NumPy's function of the name has by default, such as `out=None`, it takes and leaves out.
     The tracebacks of our errors have no frames of the package but its own, as those of
     `errors.with_short_traceback`.
     """
@@ -83,10 +85,13 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
             shorten(error)
             raise
         except Exception as error:
-            wrong = _explanation(function, args, kwargs, error)
-            if wrong is None:
-                raise
-            raise wrong from error
+            rest = _without_numpys_defaults(run, args, kwargs)
+            if rest is None:
+                wrong = _explanation(function, args, kwargs, error)
+                if wrong is None:
+                    raise
+                raise wrong from error
+        return run(*rest[0], **rest[1])
 
     return run
 
@@ -98,16 +103,20 @@ def _explanation(
     error: Exception,
 ) -> TracerError | None:
     """Return what to raise: nothing where the user's own function failed, or we called it."""
-    caller = sys._getframe(2)
+    caller: types.FrameType | None = sys._getframe(2)
+    while caller is not None and caller.f_code.co_filename == __file__:
+        caller = caller.f_back  # Called again, without NumPy's defaults.
     # NumPy's functions come here too, through its protocol.
-    if not is_users(caller) and caller.f_code.co_name != "__array_function__":
+    if caller is None or not (
+        is_users(caller) or caller.f_code.co_name in ("__array_function__", "__array_ufunc__")
+    ):
         return None
     if passed_through_the_user(error):
         return None
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:
-        return _of_a_ufunc(function.__name__, args, kwargs)
+        return None
     wanted = _annotations(function)
     for name, value in _given(bound):
         kind = wanted.get(name, Any)
@@ -119,31 +128,125 @@ def _explanation(
     return _of_its_values(function.__name__, bound, wanted, error)
 
 
+_Unfit = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments of a call."""
 _OF_UFUNCS = {
+    "out": None,
+    "where": True,
+    "dtype": None,
+    "casting": "same_kind",
+    "signature": None,
+    "order": "K",
+    "subok": True,
+}
+"""The arguments that all of NumPy's ufuncs take, and their defaults."""
+_CONVERT = "convert with astype: what the function is given, or its result"
+_INSTEAD = {
     "out": "use the result: arrays are not written in place",
     "where": "choose with tracer.numpy.where(condition, {call}, other)",
-    "dtype": "convert with astype: what the function is given, or its result",
-    "casting": "convert with astype: what the function is given, or its result",
-    "signature": "convert with astype: what the function is given, or its result",
+    "dtype": _CONVERT,
+    "casting": _CONVERT,
+    "signature": _CONVERT,
     "order": "leave it out: arrays have no order in memory",
     "subok": "leave it out: arrays have no subclasses",
 }
-"""What to write for the arguments that all of NumPy's ufuncs take."""
+"""What to write for arguments of NumPy's functions that ours do not have."""
 
 
-def _of_a_ufunc(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracerError | None:
-    """Return the error for an argument that NumPy's ufunc of the name takes, by its name."""
-    ufunc = getattr(np, function, None)
-    if not isinstance(ufunc, np.ufunc):
+def _without_numpys_defaults(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> _Unfit | None:
+    """Return a call without what its function does not have and NumPy's has, where that is none.
+
+    Returns
+    -------
+    tuple and dict, or None
+        The arguments to call with; None where the call fits, or not even NumPy's function.
+
+    Raises
+    ------
+    ArgumentError
+        An argument that ours does not have is not NumPy's default.
+    """
+    own = inspect.signature(function)
+    theirs = None if _fits(own, args, kwargs) else _parameters_of_numpy(function)
+    if theirs is None:
         return None
-    found = [name for name in kwargs if name in _OF_UFUNCS]
-    found += ["out"] * (ufunc.nin < len(args) <= ufunc.nargs)
-    if not found:
+    names, defaults = theirs
+    kinds = [one.kind for one in own.parameters.values()]
+    takes_any = inspect.Parameter.VAR_POSITIONAL in kinds
+    room = len(args) if takes_any else sum(kind in _POSITIONAL for kind in kinds)
+    late = dict(zip(names[room:], args[room:], strict=False))
+    given = {**late, **kwargs}
+    if len(args) > max(room, len(names)) or len(given) < len(late) + len(kwargs):
         return None
-    call = f"{function}({', '.join('xy'[: ufunc.nin])})"
+    extra = [name for name in given if name not in own.parameters]
+    if not extra or any(name not in defaults for name in extra):
+        return None
+    for name in extra:
+        if not _is_default(given[name], defaults[name]):
+            raise _not_taken(function, name, defaults[name], names[:room])
+    return args[:room], {name: given[name] for name in given if name not in extra}
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _fits(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def _parameters_of_numpy(
+    function: Callable[..., Any],
+) -> tuple[list[str], dict[str, Any]] | None:
+    """Return NumPy's positional parameters, and all its defaults, for a function of its name."""
+    namesake = _namesake(function)
+    if isinstance(namesake, np.ufunc):
+        # Before NumPy 2.4 ufuncs have no signature.
+        operands = [f"x{number + 1}" for number in range(namesake.nin)]
+        return [*operands, "out"], _OF_UFUNCS
+    try:
+        parameters = inspect.signature(namesake).parameters.values()
+    except (TypeError, ValueError):
+        return None  # There is no such function, or it has no signature.
+    return (
+        [one.name for one in parameters if one.kind in _POSITIONAL],
+        {one.name: one.default for one in parameters if one.default is not one.empty},
+    )
+
+
+def _namesake(function: Callable[..., Any]) -> Any:
+    """Return NumPy's ufunc of the name; for what answers NumPy or SciPy, their own."""
+    name, place = function.__name__, function.__module__.split(".")[1:]
+    ufunc = getattr(np, name, None)
+    if isinstance(ufunc, np.ufunc) or not place or place[0] not in ("numpy", "scipy"):
+        return ufunc if isinstance(ufunc, np.ufunc) else None
+    if "." in function.__qualname__:
+        return getattr(np.ndarray, name, None)
+    return getattr(importlib.import_module(".".join(place)), name, None)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if isinstance(value, tuple) and default is None:
+        return all(one is None for one in value)
+    if isinstance(default, bool):
+        return isinstance(value, bool | np.bool_) and bool(value) is default
+    return value is default or (isinstance(value, type(default)) and bool(value == default))
+
+
+def _not_taken(
+    function: Callable[..., Any], name: str, default: Any, operands: list[str]
+) -> ArgumentError:
+    own, library = function.__name__, "scipy" if ".scipy" in function.__module__ else "numpy"
+    call = f"{own}({', '.join('xy'[: len(operands)])})"
+    otherwise = f"leave it out, or give {default!r}"
     return ArgumentError(
-        f"{function} takes no {found[0]}=, unlike numpy.{function}",
-        mend=_OF_UFUNCS[found[0]].format(call=call),
+        f"{own} takes no {name}=, unlike {library}.{own}",
+        mend=_INSTEAD.get(name, otherwise).format(call=call),
     )
 
 

@@ -19,8 +19,7 @@ from tracer.errors import DTypeError, RangeError, ShapeError
 
 UFUNCS = [ufunc for name in tnp.__all__ if isinstance(ufunc := getattr(np, name, None), np.ufunc)]
 UNARY = sorted(
-    # The spacing of integers is that of the floats that they become, which are others in NumPy.
-    {ufunc.__name__ for ufunc in UFUNCS if (ufunc.nin, ufunc.nout) == (1, 1)} - {"spacing"}
+    {ufunc.__name__ for ufunc in UFUNCS if (ufunc.nin, ufunc.nout) == (1, 1)}
     | {"angle", "imag", "nan_to_num", "real", "round", "sinc"}
 )
 """Those that NumPy has as ufuncs are found by themselves: under one of their names."""

@@ -5,6 +5,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tests.numpy.oracle import assert_same
 from tracer.errors import ArgumentError, DTypeError, RangeError
 
 pytestmark = pytest.mark.xla
@@ -131,3 +132,28 @@ def test_a_list_that_holds_itself_is_refused():
     endless.append(endless)
     with pytest.raises(tracer.TracerError):
         tnp.array(U)[[0, 1]] = endless
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 2.0, True])
+def test_powers_of_bools(exponent):
+    x = np.array([True, False])
+    for found in (tnp.asarray(x) ** exponent, tracer.compile(lambda x: x**exponent)(x)):
+        assert_same(found, x**exponent)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64"])
+def test_a_python_integer_times_powers_of_two_is_a_float16(dtype):
+    exponents = np.array([1, 0], dtype)
+    for number in (2, True, 2.5, np.int16(2)):
+        assert_same(tnp.ldexp(number, exponents), np.ldexp(number, exponents))
+    assert_same(tnp.ldexp(2, 3), np.ldexp(2, 3))
+
+
+def test_an_integer_beyond_the_dtype_is_in_no_array():
+    assert not bool(tnp.array_equal(np.int8(3), 300))
+    assert not bool(tnp.array_equiv(np.array([3, 3], "int8"), 300))
+
+
+def test_bins_of_complex_numbers_are_refused():
+    with pytest.raises(DTypeError, match="digitize takes real numbers"):
+        tnp.digitize(np.array([1j]), [0, 1])

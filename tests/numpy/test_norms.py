@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import interpreted, quietly, sample
 from tests.numpy.test_linalg import close, matrix
@@ -68,3 +69,27 @@ def test_condition_numbers(order, rng):
         assert quietly(np.linalg.cond, singular, order) > 1e12
     with pytest.raises(LinAlgError, match="empty"):
         linalg.cond(np.ones((0, 0)))
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_roots_of_sums_that_overflow(dtype):
+    # They were infinite in float16; NumPy's norm still is.
+    x = tnp.asarray(np.linspace(-2000, 3000, 400)).astype(dtype)
+    wide = np.asarray(x.astype("float32"))
+    for function, expected in (
+        (tnp.std, wide.std()),
+        (tnp.nanstd, wide.std()),
+        (tnp.linalg.norm, np.linalg.norm(wide)),
+        (lambda x: tnp.linalg.norm(x, 3), np.linalg.norm(wide, 3)),
+        (
+            lambda x: tnp.linalg.norm(x.reshape(4, -1), axis=1),
+            np.linalg.norm(wide.reshape(4, -1), axis=1),
+        ),
+    ):
+        for found in (function(x), tracer.compile(function)(x)):
+            assert found.dtype == x.dtype
+            np.testing.assert_allclose(np.asarray(found, float), expected, rtol=1e-2)
+    slope = tracer.grad(tnp.linalg.norm)(x)
+    expected = wide / np.linalg.norm(wide)
+    np.testing.assert_allclose(np.asarray(slope, float), expected, rtol=1e-2, atol=1e-4)

@@ -5,6 +5,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer import scipy
 
 pytestmark = pytest.mark.xla
 
@@ -68,6 +69,46 @@ def test_arguments_of_numpys_ufuncs_are_refused_by_name(call, words):
     with pytest.raises(tracer.ArgumentError, match=words) as caught:
         call()
     assert "test_refused_arguments.py" in str(caught.value)
+
+
+DEFAULTS = [
+    (lambda m: m.exp(FLOATS, None), lambda: np.exp(FLOATS)),
+    (lambda m: m.add(FLOATS, 1, out=None, where=True), lambda: FLOATS + 1),
+    (lambda m: m.less(FLOATS, 0.5, where=np.True_, casting="same_kind"), lambda: FLOATS < 0.5),
+    (lambda m: m.power(FLOATS, 2, out=(None,), order="K", dtype=None), lambda: FLOATS**2),
+    (lambda m: m.round(FLOATS, out=None), lambda: np.round(FLOATS)),
+    (lambda m: m.round(FLOATS, 1, None), lambda: np.round(FLOATS, 1)),
+    (lambda m: m.asarray(FLOATS).round(1, out=None), lambda: np.round(FLOATS, 1)),
+    (lambda m: m.take(FLOATS, [9], 0, None, "clip"), lambda: FLOATS[2:]),
+    (lambda m: m.concatenate([FLOATS], casting="same_kind"), lambda: FLOATS),
+    (lambda m: m.einsum("i->", FLOATS, out=None), lambda: FLOATS.sum()),
+    (lambda m: np.exp(m.asarray(FLOATS), where=True), lambda: np.exp(FLOATS)),
+]
+
+
+@pytest.mark.parametrize(("call", "expected"), DEFAULTS)
+def test_numpys_defaults_are_taken_where_there_is_nothing_else(call, expected):
+    np.testing.assert_allclose(np.asarray(call(tnp)), expected(), rtol=1e-12)
+    found = tracer.compile(lambda x: call(tnp) + 0 * x)(np.float64(1))
+    np.testing.assert_allclose(np.asarray(found), expected(), rtol=1e-12)
+
+
+def test_what_is_not_the_default_is_refused_with_advice():
+    for call, words in (
+        (lambda: tnp.round(FLOATS, out=FLOATS), "(?s)round takes no out=.*use the result"),
+        (lambda: tnp.round(FLOATS, 1, FLOATS), "round takes no out="),
+        (lambda: tnp.array(FLOATS).dot(FLOATS, FLOATS), "dot takes no out="),
+        (lambda: np.exp(tnp.array(FLOATS), where=FLOATS > 0.2), "exp takes no where="),
+        (lambda: scipy.special.expit(FLOATS, out=FLOATS), r"takes no out=, unlike scipy\.expit"),
+    ):
+        with pytest.raises(tracer.ArgumentError, match=words):
+            call()
+    assert scipy.special.expit(FLOATS, out=None, where=True).shape == (3,)
+
+
+def test_an_error_of_a_call_with_numpys_defaults_names_the_argument():
+    with pytest.raises(tracer.errors.DTypeError, match="round: decimals is 'a'"):
+        tnp.round(np.arange(3), "a", out=None)
 
 
 def test_an_argument_that_no_ufunc_takes_is_pythons_error():

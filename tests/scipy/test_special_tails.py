@@ -41,3 +41,56 @@ def test_limits() -> None:
     assert float(ours.log_ndtr(-np.inf)) == -np.inf
     assert all(np.isnan(float(f(np.nan))) for f in (ours.i0e, ours.i1e, ours.log_ndtr))
     assert float(ours.i1e(np.array(0.0))) == 0.0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_log_gamma_near_its_zeros(dtype) -> None:
+    # It was off by units in the last place of one, whatever was left. SciPy's is off, too:
+    # log gamma(1 + t) = -Euler's constant t + the sum of zeta(k) (-t)^k / k.
+    t = np.array([0, 2**-10, -(2**-10), 2**-20, -(2**-20), 2**-4, -(2**-4)])
+    t = np.concatenate([t, [0.1, -0.1]]).astype(dtype).astype(float)
+    x = (1 + t).astype(dtype)
+    t = x.astype(float) - 1
+    near = -0.5772156649015329 * t
+    near += sum(special.zeta(k) * (-t) ** k / k for k in range(2, 30))
+    tolerance = 8 * np.finfo(dtype).eps
+    for function in (ours.gammaln, tracer.compile(ours.gammaln)):
+        np.testing.assert_allclose(function(x), near, rtol=tolerance)
+        # log gamma(2 + t) = log gamma(1 + t) + log(1 + t)
+        second = near + np.log1p(t)
+        apart = np.abs(t) > 1e-3
+        np.testing.assert_allclose(function(1 + x)[apart], second[apart], rtol=40 * tolerance)
+        wide = np.array([0.49, 0.5, 1.49, 1.5, 1.51, 2.5, 2.51, 30, -1, 0, np.inf, -np.inf], dtype)
+        np.testing.assert_allclose(
+            function(wide), special.gammaln(wide.astype(float)), rtol=tolerance * 4
+        )
+
+
+def test_slope_of_log_gamma_at_its_zeros() -> None:
+    x = np.array([1.0, 2.0, 1.25, 0.5, 2.5, 3.0])
+    found = tracer.grad(lambda x: ours.gammaln(x).sum())(x)
+    np.testing.assert_allclose(found, special.digamma(x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tails_of_small_parameters(dtype) -> None:
+    # One less the other tail they had no digits left.
+    x = np.array([1e-20, 1e-5, 0.1, 0.5, 1.0, 2.0], dtype)
+    rtol = 1e-12 if dtype == "float64" else 1e-5
+    for a in (1e-20, 1e-10, 1e-3, 0.04, 0.06, 0.5, 1.0):
+        a = np.asarray(a, dtype)
+        wanted = special.gammaincc(a.astype(float), x.astype(float))
+        np.testing.assert_allclose(ours.gammaincc(a, x), wanted, rtol=rtol)
+    a = np.array([0.5, 1.0, 2.0, 10.0], dtype)
+    for b in (1e-10, 1e-3, 0.05):
+        for end in (0.1, 0.7, 0.9):
+            b, end = np.asarray(b, dtype), np.asarray(end, dtype)
+            wanted = special.betainc(*(z.astype(float) for z in (a, b, end)))
+            np.testing.assert_allclose(ours.betainc(a, b, end), wanted, rtol=10 * rtol)
+
+
+def test_slopes_of_zeta_at_negative_numbers() -> None:
+    # d/dq zeta(x, q) = -x zeta(x + 1, q).
+    q = np.array([-0.5, -1.25, -7.75, 0.5])
+    found = tracer.grad(lambda q: ours.zeta(3.0, q).sum())(q)
+    np.testing.assert_allclose(found, -3 * special.zeta(4.0, q), rtol=1e-11)

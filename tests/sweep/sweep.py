@@ -69,9 +69,6 @@ def _integer_domain(name: str, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _is_compared(function: Function, dtype: np.dtype[Any]) -> bool:
-    small = dtype in (np.dtype(np.float16), np.dtype(np.int8), np.dtype(np.uint8), np.dtype(bool))
-    if function.name == "numpy.spacing" and small:
-        return False
     if function.name == "numpy.nan_to_num" and (dtype == BFLOAT16 or dtype in COMPLEX):
         return False
     return takes(function, dtype)

@@ -134,7 +134,6 @@ COMPLEX_INFINITIES = {
 OTHERWISE: dict[str, str] = {
     "numpy.reciprocal of integers": "a division by zero: NumPy has what the processor says",
     "numpy.lcm of integers": "what does not fit: NumPy wraps before it takes the sign away",
-    "numpy.spacing of float16, int8": "NumPy's float16 alone has no sign, and another neighbour",
     "numpy.nan_to_num of bfloat16": "NumPy does not know its NaN",
     "special.digamma and gammaln below 0": "between poles SciPy itself has few digits",
     "numpy.sinc of 1e4 and more": "sin(pi x) of a rounded pi x",

@@ -228,6 +228,7 @@ def test_a_checkpoint_draws_once() -> None:
     ("function", "words"),
     [
         (lambda x: torch.bernoulli(x.sigmoid()), "aten.bernoulli"),
+        (lambda x: torch.nn.functional.rrelu(-x, training=True), "aten.rrelu"),
         (lambda x: torch.multinomial(x.exp(), 2), "aten.multinomial"),
         (lambda x: torch.rand(2, generator=torch.Generator()) + x, "generator"),
         (lambda x: (torch.manual_seed(1), torch.rand(2) + x)[1], "manual_seed"),

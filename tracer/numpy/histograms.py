@@ -145,6 +145,8 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
         0 before the first edge, `len(bins)` after the last one.
     """
     edges, values = as_array(bins), as_array(x)
+    if values.dtype.kind == "c":
+        raise DTypeError("digitize takes real numbers", mend="take the real part or abs first")
     if edges.ndim != 1:
         raise ShapeError(
             f"digitize: bins are a vector, not of shape {edges.shape}", mend="give a vector"

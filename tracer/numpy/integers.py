@@ -99,10 +99,17 @@ logaddexp2 = float_binary("logaddexp2", _logaddexp2, "log2(2**x1 + 2**x2), witho
 
 
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return x1 * 2**x2 for integers x2, without overflow on the way; see `numpy.ldexp`."""
+    """Return x1 * 2**x2 for integers x2, without overflow on the way; see `numpy.ldexp`.
+
+    A Python integer `x1` beside an array is a float16, the smallest float, as in NumPy.
+    """
     # Not promoted together: the integers would become floats.
     place = place_beside((x1, x2))
-    return _ldexp(as_array(x1, place), as_array(x2, place))
+    x, exponent = as_array(x1, place), as_array(x2, place)
+    found = promotion.weak_class(x1)
+    is_weak = found is bool or (found is int and exponent.dtype.kind != "b")
+    is_weak = is_weak and promotion.weak_class(x2) is None
+    return _ldexp(convert(x, as_dtype("float16")) if is_weak else x, exponent)
 
 
 @compound
@@ -205,7 +212,9 @@ def _signed(x: Array, negative: Array) -> Array:
 def _spacing(x: Array) -> Array:
     x = real_floats("spacing", x)
     infinity = full_like(x, math.inf)
-    outward = select(has_sign(x), apply(ops.negate, infinity), infinity)
+    outward = infinity
+    if x.dtype != np.float16:  # whose distances in NumPy are those upwards
+        outward = select(has_sign(x), apply(ops.negate, infinity), infinity)
     result = apply(ops.subtract, nextafter(x, outward), x)
     return select(apply(ops.is_finite, x), result, full_like(x, math.nan))
 

@@ -283,7 +283,7 @@ def _allclose(x: Array, y: Array, *, rtol: float, atol: float, equal_nan: bool) 
 @beside_arguments
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Tell whether shapes and all elements are equal; a 0-d Array, else as `numpy.array_equal`."""
-    x, y = operands(a1, a2)
+    x, y = _close_operands(a1, a2)
     if x.shape != y.shape:
         return from_host(np.asarray(False))
     return _array_equal(x, y, equal_nan=bool(equal_nan))
@@ -292,7 +292,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
 @beside_arguments
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Tell whether the arrays are equal after broadcasting; see `numpy.array_equiv`."""
-    x, y = operands(a1, a2)
+    x, y = _close_operands(a1, a2)
     try:
         broadcast_shape("array_equiv", x.shape, y.shape)
     except ShapeError:

@@ -25,7 +25,7 @@ from tracer.numpy.reductions import (
     refuse_out,
     sum,
 )
-from tracer.numpy.statistics import mean, root, var
+from tracer.numpy.statistics import mean, root_of, var
 from tracer.numpy.ufunc import compare, full_like, select
 
 Axes = tuple[int, ...]
@@ -120,8 +120,9 @@ def nanstd(
     correction: float | None = None,
 ) -> Array:
     """Return the standard deviation without the NaNs; see `std`."""
+    refuse_out(out)
     options: dict[str, Any] = {"where": where, "mean": mean, "correction": correction}
-    return root(nanvar(a, axis, dtype, out, ddof, keepdims, **options))
+    return root_of(nanvar, a, axis, dtype, ddof=ddof, keepdims=keepdims, **options)
 
 
 def nanmax(

@@ -73,6 +73,13 @@ def _rdivmod(self: Array, other: Any) -> Any:
     return arithmetic.divmod(other, self) if isinstance(other, _OPERANDS) else NotImplemented
 
 
+def _power(self: Array, other: Any) -> Any:
+    """Power; the square of bools, written with the operator, is int8 as that of `square`."""
+    if type(other) is int and other == 2 and self.dtype.kind == "b":
+        return arithmetic.square(self)
+    return _operator(arithmetic.power)(self, other)
+
+
 _ARITHMETIC: dict[str, Binary] = {
     "add": arithmetic.add,
     "sub": arithmetic.subtract,
@@ -101,6 +108,7 @@ OPERATORS: dict[str, Operator] = {
     **{f"__r{name}__": _reflected(function) for name, function in _ARITHMETIC.items()},
     **{f"__i{name}__": _in_place(function) for name, function in _ARITHMETIC.items()},
     **{f"__{name}__": _operator(function) for name, function in _COMPARISONS.items()},
+    "__pow__": _power,
     "__divmod__": _divmod,
     "__rdivmod__": _rdivmod,
     "__neg__": _unary(arithmetic.negative, "-x."),

@@ -25,7 +25,7 @@ from tracer.array.convert import (
     scalar,
     transpose,
 )
-from tracer.array.dispatch import apply_many, compound
+from tracer.array.dispatch import apply, apply_many, compound
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy.arithmetic import remainder
@@ -33,8 +33,9 @@ from tracer.numpy.elementwise import where
 from tracer.numpy.logic import isinf
 from tracer.numpy.reductions import Axis, kept_shape, refuse_out
 from tracer.numpy.rounding import ceil, clip, floor, rint
+from tracer.numpy.sorting import sort
 from tracer.numpy.taking import take_along_axis
-from tracer.numpy.ufunc import compare, full_like, select
+from tracer.numpy.ufunc import compare, full_like, is_complex, select
 
 Axes = tuple[int, ...]
 Dtypes = tuple[promotion.Dtype, promotion.Dtype]
@@ -70,7 +71,7 @@ def median(
     Parameters
     ----------
     a : array_like
-        Real numbers.
+        Numbers; complex ones are in the order of their real, then of their imaginary parts.
     axis : int or tuple of int, optional
         Axes to reduce; all by default.
     out : None
@@ -82,7 +83,7 @@ def median(
 
     Returns
     -------
-    Array of floats
+    Array of floats, or complex
         The medians; of an even number of elements the mean of the middle two.
     """
     return _quantiles("median", a, 0.5, axis, out, "linear", keepdims, skips_nan=False)
@@ -225,7 +226,7 @@ def _quantiles(
             mend=f"use one of {', '.join(_PLOTTING_POSITIONS)}",
         )
     x = as_array(a)
-    if x.dtype.kind == "c":
+    if x.dtype.kind == "c" and name not in ("median", "nanmedian"):
         raise DTypeError(f"{name} takes real numbers", mend="take the real part or abs first")
     axes = normalize_axes(axis, x.ndim)
     is_empty = math.prod(x.shape[axis] for axis in axes) == 0
@@ -284,6 +285,8 @@ def _rows(x: Array, *, axes: Axes, dtype: promotion.Dtype) -> Array:
     moved = transpose(convert(x, dtype), kept + axes)
     rows = reshape(moved, (*[x.shape[axis] for axis in kept], count))
     last = rows.ndim - 1
+    if is_complex(rows):
+        return sort(rows, last)
     (ordered,) = apply_many(ops.sort, rows, dimension=last, num_keys=1, is_stable=True)
     return ordered
 
@@ -306,7 +309,9 @@ def _of_rows(
     is_nan = compare(rows, rows, "NE")
     # Halves between places have to be exact.
     least = "float32" if rows.shape[-1] < _FLOAT32_PLACES else "float64"
-    exact = promotion.promote_types(wide, promotion.division_dtype(levels.dtype))
+    exact = promotion.promote_types(
+        promotion.real_dtype(wide), promotion.division_dtype(levels.dtype)
+    )
     exact = promotion.promote_types(exact, as_dtype(least))
     flat = convert(reshape(levels, (levels.size,)), exact)
     place = _place(convert(count, exact), flat, method)
@@ -322,8 +327,11 @@ def _of_rows(
         result = where(low == high, below, below + _gap(below, above) * convert(weight, wide))
     if result.dtype.kind not in "biu":
         none_left = is_nan[..., :1] if skips_nan else is_nan[..., -1:]
+        nan = full_like(result, math.nan)
+        if is_complex(result):  # One part of the last may be a number.
+            nan = apply(ops.stop_gradient, broadcast(rows[..., -1:], shape))
         # A product with NaN would hand NaN to the gradient of every element.
-        result = select(broadcast(none_left, shape), full_like(result, math.nan), result)
+        result = select(broadcast(none_left, shape), nan, result)
     moved = transpose(result, (len(shape) - 1, *range(len(shape) - 1)))
     return reshape(moved, (*levels.shape, *rows.shape[:-1]))
 

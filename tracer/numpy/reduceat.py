@@ -61,28 +61,46 @@ def reduce_runs(
     dtype : dtype
         Of the result.
     """
+    number, starts, first = checked_runs(name, x, indices, axis)
+    wide = convert(x, accumulation_dtype(dtype)) if name in ("add", "multiply") else x
+    size = x.shape[number]
+    if first is None:
+        found = _by_masks(wide, starts, name=name, over_axis=over_axis, axis=number)
+        return convert(found, dtype)
+    past = np.maximum(np.append(first[1:], size)[: first.size], first + 1)
+    if not first.size or (past - first).sum() > _OVERLAP * size:
+        found = _by_masks(wide, starts, name=name, over_axis=over_axis, axis=number)
+    else:
+        found = _by_pieces(wide, first, past, name=name, over_axis=over_axis, axis=number)
+    return convert(found, dtype)
+
+
+def checked_runs(
+    name: str, x: Array, indices: ArrayLike, axis: Any
+) -> tuple[int, Array, Runs | None]:
+    """Return the number of an axis, the starts of its runs, and what they are where it is known.
+
+    Raises
+    ------
+    ArrayIndexError
+        A start whose value is known is out of bounds.
+    ArgumentError, DTypeError, ShapeError
+        The array has no axis, `axis` is not one, or the indices are no vector of integers.
+    """
     number = _axis(name, x, axis)
     starts = as_index(indices) if isinstance(indices, list | tuple) else indices
     known = looked_at(starts)
     _check(name, starts if known is None else known)
-    wide = convert(x, accumulation_dtype(dtype)) if name in ("add", "multiply") else x
-    size = x.shape[number]
     if known is None:
-        found = _by_masks(wide, as_array(starts), name=name, over_axis=over_axis, axis=number)
-        return convert(found, dtype)
-    first = known.astype(np.int64)
+        return number, as_array(starts), None
+    first, size = known.astype(np.int64), x.shape[number]
     bad = first[(first < 0) | (first >= size)]
     if bad.size:
         raise ArrayIndexError(
             f"{name}.reduceat: index {bad[0]} of an axis of {size} elements",
             mend=f"give indices from 0 to {size - 1}" if size else "give no indices",
         )
-    past = np.maximum(np.append(first[1:], size)[: first.size], first + 1)
-    if not first.size or (past - first).sum() > _OVERLAP * size:
-        found = _by_masks(wide, as_array(first), name=name, over_axis=over_axis, axis=number)
-    else:
-        found = _by_pieces(wide, first, past, name=name, over_axis=over_axis, axis=number)
-    return convert(found, dtype)
+    return number, as_array(first), first
 
 
 def _axis(name: str, x: Array, axis: Any) -> int:

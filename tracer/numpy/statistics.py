@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tracer import ops
@@ -233,18 +234,20 @@ def std(
 ) -> Array:
     """Return the standard deviation over axes; the parameters are those of `var`."""
     refuse_out(out)
-    return root(
-        var(
-            a,
-            axis,
-            dtype,
-            ddof=ddof,
-            keepdims=keepdims,
-            where=where,
-            mean=mean,
-            correction=correction,
-        )
-    )
+    options: dict[str, Any] = {"where": where, "mean": mean, "correction": correction}
+    return root_of(var, a, axis, dtype, ddof=ddof, keepdims=keepdims, **options)
+
+
+def root_of(
+    variance: Callable[..., Array], a: ArrayLike, axis: Axis, dtype: Any, **options: Any
+) -> Array:
+    """Return the root of a variance: that of 16 bits in 32, as it overflows where its root fits."""
+    x = as_array(a)
+    wanted = promotion.division_dtype(x.dtype) if dtype is None else as_dtype(dtype)
+    wide = accumulation_dtype(wanted)
+    if wide == wanted:
+        return root(variance(x, axis, dtype, **options))
+    return convert(root(variance(x, axis, wide, **options)), wanted)
 
 
 @compound

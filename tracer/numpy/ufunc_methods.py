@@ -1,15 +1,17 @@
 """The methods of NumPy's ufuncs: `add.reduce`, `.accumulate`, `.reduceat`, `.outer`, `.at`.
 
-The functions of this package are plain functions. Associative functions of two arguments have these
-methods as attributes.
+The functions of this package are plain functions. Those of two arguments have these methods as
+attributes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from tracer import ops
+from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
@@ -22,9 +24,10 @@ from tracer.array.convert import (
     scalar,
 )
 from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import Dtype
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import Op, as_dtype
-from tracer.numpy import arithmetic, logic
+from tracer.numpy import arithmetic, elementwise, integers, logic
 from tracer.numpy.associative import accumulated, reduce_by_halves
 from tracer.numpy.cumulative import cumprod, cumsum
 from tracer.numpy.elementwise import fmax, fmin
@@ -42,11 +45,14 @@ from tracer.numpy.reductions import (
     sum,
 )
 from tracer.numpy.ufunc import Binary, is_nonzero, select
+from tracer.numpy.ufunc_folds import Fold, Update, accumulation, reduction, runs, update_in_turn
 
 Method = Callable[..., Any]
 Along = Callable[["Array", int, Any], "Array"]
 
 
+_OF_REDUCE = "Combine all elements along axes, the first by default."
+_OF_ACCUMULATE = "Combine the elements up to each one along an axis."
 _REDUCEAT = """Combine the elements of runs of an axis.
 
 Run i is `array[indices[i] : indices[i + 1]]`, the last one to the end of the axis. Where that has
@@ -124,7 +130,7 @@ def _reduction(name: str, over_axes: Method, *, takes_dtype: bool, has_initial: 
             options["where"] = where
         return over_axes(x, axis, **options)  # type: ignore[no-any-return]
 
-    return _documented(reduce, name, "Combine all elements along axes, the first by default.")
+    return _documented(reduce, name, _OF_REDUCE)
 
 
 def _running(name: str, along: Along) -> Method:
@@ -135,7 +141,7 @@ def _running(name: str, along: Along) -> Method:
             raise ArgumentError(f"{name}.accumulate of a 0-d array", mend="give an array with axes")
         return along(x, normalize_axis(axis, x.ndim), dtype)
 
-    return _documented(accumulate, name, "Combine the elements up to each one along an axis.")
+    return _documented(accumulate, name, _OF_ACCUMULATE)
 
 
 def _runs(name: str, over_axes: Method, *, takes_dtype: bool, has_initial: bool) -> Method:
@@ -166,7 +172,7 @@ def _outer(name: str, function: Binary) -> Method:
     return _documented(outer, name, "Combine each element of one array with each of another.")
 
 
-def _at(name: str, update: str) -> Method:
+def _at(name: str, updated: Update) -> Method:
     def at(a: ArrayLike, indices: Any, b: ArrayLike, /) -> None:
         if not isinstance(a, Array):
             raise DTypeError(
@@ -174,7 +180,7 @@ def _at(name: str, update: str) -> Method:
                 mend=f"use numpy.{name}.at, or a = tracer.numpy.array(a) first",
             )
         target = as_array(a)
-        target[...] = getattr(target.at[indices], update)(b)
+        target[...] = updated(target, indices, b)
 
     return _documented(at, name, "Combine numbers with parts of an array, which then holds them.")
 
@@ -297,13 +303,83 @@ def _attach(
     function.reduce = _reduction(name, over_axes, takes_dtype=takes_dtype, has_initial=has_initial)
     function.accumulate = _running(name, along)
     function.reduceat = _runs(name, over_axes, takes_dtype=takes_dtype, has_initial=has_initial)
+    _attach_pairs(function, update)
+
+
+def _attach_pairs(function: Any, update: str | None = None) -> None:
+    """Give a function the methods that need no axis; `update` is that of `x.at`, if there is."""
+    name = function.__name__
     function.outer = _outer(name, function)
-    if update is not None:
-        function.at = _at(name, update)
+    if update is None:
+        function.at = _at(name, update_in_turn(function))
+    else:
+        function.at = _at(name, lambda x, index, values: getattr(x.at[index], update)(values))
+
+
+def _attach_loops(function: Any, dtype_of: Callable[[Dtype], Dtype], **options: Any) -> None:
+    name, fold = function.__name__, Fold(function, dtype_of, **options)
+    function.reduce = _documented(reduction(fold), name, _OF_REDUCE)
+    function.accumulate = _documented(accumulation(fold), name, _OF_ACCUMULATE)
+    reduceat = function.reduceat = runs(fold)
+    reduceat.__qualname__ = f"{name}.reduceat"
+    reduceat.__doc__ = _REDUCEAT.format(name=name)
+    _attach_pairs(function, "subtract" if function is arithmetic.subtract else None)
+
+
+def _only(
+    kinds: str, name: str, rule: Callable[[Dtype], Dtype] = lambda dtype: dtype
+) -> Callable[[Dtype], Dtype]:
+    """Return the rule of a function for dtypes of these kinds; it refuses the others."""
+
+    def dtype_of(dtype: Dtype) -> Dtype:
+        if dtype.kind not in kinds:
+            raise DTypeError(
+                f"{name}.reduce, accumulate and reduceat are not defined for {dtype}",
+                mend="convert it with astype first",
+            )
+        return rule(dtype)
+
+    return dtype_of
+
+
+def _counting(dtype: Dtype) -> Dtype:
+    return as_dtype("int8") if dtype.kind == "b" else dtype
+
+
+_REALS, _NUMBERS = "biufV", "iufcV"
+"""Kinds of dtypes; V is that of bfloat16 and float8."""
+
+
+def _attach_all_loops() -> None:
+    floats, truth, wide = promotion.float_ufunc_dtype, as_dtype("bool"), as_dtype("float64")
+    for function in (elementwise.logaddexp, integers.logaddexp2):
+        rule = _only(_REALS, function.__name__, floats)
+        _attach_loops(function, rule, identity=-math.inf, by_halves=True)
+    hypot = _only(_REALS, "hypot", floats)
+    _attach_loops(elementwise.hypot, hypot, identity=0, by_halves=True)
+    _attach_loops(logic.logical_xor, lambda dtype: truth, identity=False, by_halves=True)
+    _attach_loops(integers.gcd, _only("iu", "gcd"), identity=0)
+    _attach_loops(integers.lcm, _only("iu", "lcm"))
+    _attach_loops(arithmetic.subtract, _only(_NUMBERS, "subtract"))
+    _attach_loops(arithmetic.divide, promotion.division_dtype)
+    _attach_loops(arithmetic.power, _counting)
+    _attach_loops(arithmetic.float_power, lambda dtype: promotion.promote_types(dtype, wide))
+    for function in (arithmetic.floor_divide, arithmetic.remainder, arithmetic.fmod):
+        _attach_loops(function, _only(_REALS, function.__name__, _counting))
+    for function in (logic.left_shift, logic.right_shift):
+        _attach_loops(function, _only("biu", function.__name__, _counting))
+    for function in (elementwise.arctan2, elementwise.copysign, elementwise.nextafter):
+        _attach_loops(function, _only(_REALS, function.__name__, floats))
+    _attach_loops(integers.heaviside, _only(_REALS, "heaviside", floats))
+    for function in (logic.equal, logic.not_equal, logic.less, logic.less_equal):
+        _attach_loops(function, _only("b", function.__name__))
+    for function in (logic.greater, logic.greater_equal):
+        _attach_loops(function, _only("b", function.__name__))
+    _attach_pairs(integers.ldexp)
 
 
 def attach() -> None:
-    """Give the associative functions their methods."""
+    """Give the functions their methods."""
     _attach(arithmetic.add, sum, cumsum, update="add", takes_dtype=True)
     _attach(arithmetic.multiply, prod, cumprod, update="multiply", takes_dtype=True)
     highest, lowest = ops.cumulative_maximum, ops.cumulative_minimum
@@ -316,3 +392,4 @@ def attach() -> None:
     for function in (logic.bitwise_and, logic.bitwise_or, logic.bitwise_xor, fmax, fmin):
         name = function.__name__
         _attach(function, _by_halves(name, function), _doubling(name, function))
+    _attach_all_loops()

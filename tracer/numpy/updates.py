@@ -15,12 +15,14 @@ from tracer.array.recording import Recording, recorded
 from tracer.errors import ArgumentError
 from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.arithmetic import divide as quotient
+from tracer.numpy.arithmetic import maximum, minimum
 from tracer.numpy.arithmetic import power as raised
 from tracer.numpy.bounds import INDEX_DTYPE, READ, WRITE, bounds_of
 from tracer.numpy.extremes import max as amax
 from tracer.numpy.index_parser import has_truth, parse
 from tracer.numpy.indexing import get_item, is_single_mask, mask_of, update_item
 from tracer.numpy.ufunc import compare, full_like, select
+from tracer.numpy.ufunc_folds import update_in_turn
 
 Mode = str | None
 _COUNT = ShapeDtype((), INDEX_DTYPE)
@@ -209,6 +211,8 @@ class IndexUpdate:
         mode: Mode = None,
     ) -> Array:
         """Return the array with the smaller of part and values."""
+        if self._array.dtype.kind == "c":
+            return update_in_turn(minimum, mode)(self._array, self._index, values)
         return self._updated(values, "minimum", mode, unique_indices)
 
     @explained
@@ -221,6 +225,8 @@ class IndexUpdate:
         mode: Mode = None,
     ) -> Array:
         """Return the array with the larger of part and values."""
+        if self._array.dtype.kind == "c":
+            return update_in_turn(maximum, mode)(self._array, self._index, values)
         return self._updated(values, "maximum", mode, unique_indices)
 
     def _updated(self, values: ArrayLike, combiner: str, mode: Mode, unique: bool) -> Array:

@@ -30,7 +30,27 @@ _STIRLING = (
 
 
 def log_beta(x: Array, y: Array) -> Array:
-    """Return log |gamma(x) gamma(y) / gamma(x + y)| of floats of one dtype and shape."""
+    """Return log |gamma(x) gamma(y) / gamma(x + y)| of floats of one dtype and shape.
+
+    At a pole of one gamma it is infinite, but where the sum is one too and the other number whole:
+    there the limit is that of (1 - x - y, y).
+    """
+    poles = [_is_pole(x), _is_pole(y)]
+    other = choose(poles[0], y, x)
+    turned = 1 - x - y
+    is_limit = (poles[0] ^ poles[1]) & (other == tnp.floor(other)) & (turned > 0)
+    value = _log_beta(choose(is_limit, turned, x), choose(is_limit, other, y))
+    is_nan = (x != x) | (y != y)
+    result: Array = choose((poles[0] | poles[1]) & ~is_limit & ~is_nan, tnp.inf, value)
+    return result
+
+
+def _is_pole(x: Array) -> Array:
+    result: Array = (x <= 0) & (x == tnp.floor(x)) & (x > -tnp.inf)
+    return result
+
+
+def _log_beta(x: Array, y: Array) -> Array:
     # Chosen as a pair, not by minimum and maximum, whose second derivatives are wrong at x = y.
     is_first = x <= y
     least, most = choose(is_first, x, y), choose(is_first, y, x)
@@ -46,7 +66,6 @@ def log_beta(x: Array, y: Array) -> Array:
     first = apply(ops.lgamma, choose(is_large | is_turned, least, 1.0))
     value = choose(is_large | is_turned, first + choose(is_large, ratio, -ratio), plain)
     value = choose((least > 0) & (most == tnp.inf), -tnp.inf, value)
-    value = choose((x == 0) | (y == 0), tnp.inf, value)
     result: Array = choose((x != x) | (y != y), tnp.nan, value)
     return result
 

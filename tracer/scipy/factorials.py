@@ -203,7 +203,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     x : array_like
         Above 1; NaN below, infinite at 1.
     q : array_like, optional
-        Positive; 1 by default. Infinite at 0, -1, ..., NaN at other negative numbers.
+        1 by default. Infinite at 0, -1, ...; at other negative numbers NaN unless `x` is whole.
 
     Returns
     -------
@@ -221,16 +221,36 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 @custom_jvp
 def _zeta(x: Array, q: Array) -> Array:
     at_pole = (x >= 1) & (q <= 0) & (q == tnp.floor(q))
-    return choose(x < 1, tnp.nan, choose(at_pole, tnp.inf, _continued(x, q)))
+    is_known = (x >= 1) & ((q > 0) | (x == tnp.floor(x)))
+    value = choose(at_pole | ((x == 1) & (q == q)), tnp.inf, _everywhere(x, q))
+    value = choose((q == tnp.inf) & (x > 1), 0, value)
+    result: Array = choose(is_known | (x == 1), value, tnp.nan)
+    return result
 
 
 def _zeta_rule(primals: Any, tangents: Any) -> Any:
     """Differentiate the continued sum: JAX has derivatives below 1 too, where the sum diverges."""
-    _, change = jvp(_continued, primals, tangents)
+    _, change = jvp(_everywhere, primals, tangents)
     return _zeta(*primals), change
 
 
 _zeta.defjvp(_zeta_rule)
+
+
+def _everywhere(x: Array, q: Array) -> Array:
+    """Return the sum for negative q, too, where (-1)^x is a sign.
+
+    With f = q - floor(q) the terms of n + q below 0 are those of zeta(x, 1 - f), up to -q.
+    """
+    is_negative = (q < 0) & (q != tnp.floor(q))
+    share = choose(is_negative, q - tnp.floor(q), 0.5)
+    total = _continued(x, choose(is_negative, share, q))
+    sign = choose(x == 2 * tnp.floor(x / 2), 1, -1).astype(x.dtype)
+    # In this order: of odd x and f = 1/2 the first two cancel.
+    both = total + sign * _continued(x, 1 - share)
+    both = both - sign * _continued(x, choose(is_negative, 1 - q, 1))
+    result: Array = choose(is_negative, both, total)
+    return result
 
 
 @compound

@@ -38,6 +38,26 @@ _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 /
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 
 
+_SMALL = 0.05
+_LOG_GAMMA = (
+    -0.5772156649015329,
+    0.8224670334241132,
+    -0.40068563438653143,
+    0.27058080842778454,
+    -0.207385551028674,
+    0.16955717699740822,
+    -0.14404989676884614,
+    0.12550966952474304,
+    -0.11133426586956469,
+    0.10009945751278179,
+    -0.09095401714582904,
+    0.083353840546109,
+)
+"""Of log gamma(1 + a) / a in powers of a: zeta(k) / k with alternating signs (DLMF 5.7.3)."""
+_LEAST_TERMS = 20
+"""Of an alternating series up to x = 1: the first one left out is below 1 / 20!."""
+
+
 @compound
 def tails(a: Array, x: Array) -> tuple[Array, ...]:
     """Return P(a, x), Q(a, x) and dP/da; 16 bits are computed in 32.
@@ -53,9 +73,11 @@ def tails(a: Array, x: Array) -> tuple[Array, ...]:
     value, slope = _over_power(safe_a, safe_x)
     tail = power * value
     is_lower = _takes_lower(safe_a, safe_x)
+    small = _upper_of_small(choose(safe_x <= 1, safe_a, 1), choose(safe_x <= 1, safe_x, 1))
+    is_small = (safe_x <= 1) & (safe_a <= 1)
     found = (
         choose(is_lower, tail, 1 - tail),
-        choose(is_lower, 1 - tail, tail),
+        choose(is_small, small, choose(is_lower, 1 - tail, tail)),
         choose(power > 0, -power * slope, 0),
     )
     # a = 0 and x = infinity are 1, x = 0 and a = infinity are 0; both at once and negative are NaN.
@@ -113,6 +135,21 @@ def _outside(a: Array, x: Array) -> Array:
 
 def _takes_lower(a: Array, x: Array) -> Array:
     return (x <= 1) | (x <= a)
+
+
+def _upper_of_small(a: Array, x: Array) -> Array:
+    """Return Q(a, x) for both up to 1, with the digits that 1 - P(a, x) loses for small a.
+
+    DLMF 8.7.1: P is x**a / gamma(a + 1), times 1 + a times the sum of (-x)**k / (k! (a + k)).
+    """
+    near = choose(a < _SMALL, a, _SMALL)
+    log_gamma = choose(a < _SMALL, near * polynomial(near, _LOG_GAMMA), apply(ops.lgamma, a + 1))
+    logarithm = a * tnp.log(x) - log_gamma
+    total, term = tnp.zeros_like(x), -tnp.ones_like(x)
+    for k in range(1, _LEAST_TERMS):
+        term = term * (-x / k)
+        total = total + term / (a + k)
+    return tnp.exp(logarithm) * a * total - tnp.expm1(logarithm)
 
 
 def _log_power(a: Array, x: Array) -> Array:

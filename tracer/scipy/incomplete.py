@@ -24,6 +24,8 @@ from tracer.scipy.gamma_tails import density, log_sample_slope, sample_slope, ta
 from tracer.scipy.iteration import iterate
 
 _MOST_STEPS = 2000
+_SMALL, _NEAR_ONE = 0.05, 0.99
+"""Up to this b the fraction is taken up to there, where it still takes less than 100 steps."""
 
 
 def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
@@ -170,8 +172,9 @@ def _beta_value(a: Array, b: Array, x: Array) -> Array:
     inside = good & (x > 0) & (x < 1) & ~is_end
     a, b = choose(inside, a, 1), choose(inside, b, 1)
     place = choose(inside, x, 0.5)
-    # The fraction is quick below the mean; above it the other tail is computed.
-    swaps = place > (a + 1) / (a + b + 2)
+    # The fraction is quick below the mean; above it the other tail is computed. Of a small b almost
+    # all is in that tail, so one less it would have no digits left.
+    swaps = (place > (a + 1) / (a + b + 2)) & ((b > _SMALL) | (place > _NEAR_ONE))
     first, second = choose(swaps, b, a), choose(swaps, a, b)
     end = choose(swaps, 1 - place, place)
     powers = first * tnp.log(end) + second * tnp.log1p(-end) - log_beta(first, second)

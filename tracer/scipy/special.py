@@ -69,10 +69,16 @@ def _special(name: str, op: Op, summary: str) -> Unary:
     return unary(name, lambda x: apply(op, floats(name, x)), summary, returns="Floats.")
 
 
+def _gammaln(x: Array) -> Array:
+    x = floats("gammaln", x)
+    is_end = compare(x, full_like(x, -math.inf), "EQ")  # where SciPy's is that end, too
+    return select(is_end, x, apply(ops.lgamma, x))
+
+
 erf = _special("erf", ops.erf, "Error function.")
 erfc = _special("erfc", ops.erfc, "One minus the error function, exact for large arguments.")
 erfinv = _special("erfinv", ops.erf_inv, "Inverse of the error function.")
-gammaln = _special("gammaln", ops.lgamma, "Logarithm of the absolute value of gamma.")
+gammaln = unary("gammaln", _gammaln, ops.lgamma.doc, returns="Floats.")
 digamma = psi = _special("digamma", ops.digamma, "Derivative of the logarithm of gamma.")
 expit = _special("expit", ops.logistic, "Logistic function, 1 / (1 + exp(-x)).")
 

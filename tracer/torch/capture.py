@@ -29,7 +29,7 @@ from tracer.compilation.importing import named
 from tracer.errors import UnsupportedError
 from tracer.torch.decompositions import decompositions
 from tracer.torch.derivatives import is_backward
-from tracer.torch.draws import Draw, Seeds, draw_of, firsts, is_draw
+from tracer.torch.draws import Draw, Seeds, draw_of, firsts, is_draw, is_drawing
 from tracer.torch.effects import (
     RefusingData,
     is_reshaping,
@@ -104,9 +104,11 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc] # Any where torch is not 
         if func is not torch.ops.aten.lift_fresh.default:  # That is how numbers become tensors.
             args, kwargs = pytree.tree_map_only(torch.Tensor, self.stand_for, (args, kwargs or {}))
         self.check(func, args)
-        if func is torch.ops.aten.equal.default and self.known.decide(*args):
-            return args[0].shape == args[1].shape
-        if is_draw(func):
+        if func is torch.ops.aten.equal.default:
+            decided = self.known.decide(*args)
+            if decided is not None:
+                return decided
+        if is_drawing(func, args, kwargs):
             self.seeds.note(func, kwargs)
         line = current_line()
         if line is not None and not is_backward():

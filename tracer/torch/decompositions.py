@@ -37,6 +37,15 @@ def _native_dropout(x: Any, p: float, train: bool | None) -> tuple[Any, Any]:
     return x * (kept / (1 - p)), kept.to(torch.bool)
 
 
+def _rrelu(
+    x: Any, noise: Any, lower: Any = 1 / 8, upper: Any = 1 / 3, training: Any = False, *_: Any
+) -> Any:
+    """Scale negative numbers by the middle of the slopes; trained, their draws cannot be traced."""
+    if training:
+        return NotImplemented
+    return _ATEN.leaky_relu.default(x, (lower + upper) / 2)
+
+
 def _shrink_backward(cotangent: Any, x: Any, lambd: Any) -> Any:
     """Let through what `hardshrink` and `softshrink` do not make zero."""
     return torch.where((x >= -lambd) & (x <= lambd), 0, cotangent)
@@ -156,6 +165,7 @@ def decompositions() -> dict[Any, Any]:
         **{op: how for op, how in known.items() if rule_of(op) is None and not is_draw(op)},
         _ATEN.native_batch_norm.default: _native_batch_norm,
         _ATEN.native_dropout.default: _native_dropout,
+        _ATEN.rrelu_with_noise.default: _rrelu,
         _ATEN.hardshrink_backward.default: _shrink_backward,
         _ATEN.softshrink_backward.default: _shrink_backward,
         _ATEN._weight_norm_interface_backward.default: _weight_norm_backward,

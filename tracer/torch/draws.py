@@ -35,6 +35,16 @@ def is_draw(target: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
 
 
+def is_drawing(target: Any, args: Any, kwargs: Any) -> bool:
+    """Tell whether a call draws: ops that know of training draw in it only."""
+    if not is_draw(target):
+        return False
+    names = [argument.name for argument in target._schema.arguments]
+    defaults = {argument.name: argument.default_value for argument in target._schema.arguments}
+    given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+    return given.get("training") is not False
+
+
 @dataclass
 class Seeds:
     """The generator's seeds while a function is traced.

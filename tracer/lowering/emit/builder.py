@@ -7,6 +7,7 @@ from tracer.lowering.emit import (
     decompositions,
     dialect,
     functions,
+    gamma,
     host_calls,
     linalg,
     reduce,
@@ -22,9 +23,10 @@ class StableHloBuilder(ModuleContext):
     """Emits StableHLO by name. The protocol is in docs/architecture.md.
 
     Each method emits one op, or the least that means the op: library calls with NaN for what
-    failed, one matrix at a time (`library`); formulas where XLA's lose digits (`functions`); sums
-    of narrow floats in float32; one kind of NaN and of zero for `top_k`; what a loop hands on
-    without axes of one element. Which form is faster the passes in `optimizer/legalize/` say.
+    failed, one matrix at a time (`library`); formulas where XLA's lose digits (`functions` and
+    `gamma`); sums of narrow floats in float32; one kind of NaN and of zero for `top_k`; what a loop
+    hands on without axes of one element. Which form is faster the passes in `optimizer/legalize/`
+    say.
 
     Ops without a line here are StableHLO's or CHLO's on operands alone: they are generated.
     """
@@ -76,6 +78,7 @@ class StableHloBuilder(ModuleContext):
     cosine = functions.cosine
     digamma = functions.digamma
     erfc = functions.erfc
+    lgamma = gamma.lgamma
     log = functions.log
     log_plus_one = functions.log_plus_one
     logistic = functions.logistic

@@ -29,7 +29,14 @@ from tracer.numpy.linalg.decompositions import svd, svdvals
 from tracer.numpy.linalg.least_squares import precision
 from tracer.numpy.linalg.solving import inverse
 from tracer.numpy.logic import not_equal
-from tracer.numpy.reductions import any, count_nonzero, finish, reduce, sum
+from tracer.numpy.reductions import (
+    accumulation_dtype,
+    any,
+    count_nonzero,
+    finish,
+    reduce,
+    sum,
+)
 from tracer.numpy.shaping import expand_dims, moveaxis
 from tracer.numpy.ufunc import compare, full_like, is_complex, select
 
@@ -77,7 +84,10 @@ def norm(
     if ord is None or (ord == "fro" and len(axes) == 2) or (ord == 2 and len(axes) == 1):
         return _euclidean(array, axes=tuple(sorted(axes)), keepdims=as_keepdims(keepdims))
     if len(axes) == 1:
-        return _vector_norm(array, ord, axes[0], keepdims)
+        # Powers of 16 bits overflow where their root does not.
+        wide = convert(array, accumulation_dtype(array.dtype))
+        found = _vector_norm(wide, ord, axes[0], keepdims)
+        return found if wide is array else convert(found, array.dtype)
     if len(axes) == 2:
         return _matrix_norm(array, ord, axes, keepdims)
     raise ShapeError(
@@ -88,12 +98,14 @@ def norm(
 
 @compound
 def _euclidean(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
-    parts = [apply(ops.real, x), apply(ops.imag, x)] if is_complex(x) else [x]
+    wide = convert(x, accumulation_dtype(x.dtype))
+    parts = [apply(ops.real, x), apply(ops.imag, x)] if is_complex(x) else [wide]
     squares = apply(ops.multiply, parts[0], parts[0])
     if len(parts) == 2:
         squares = apply(ops.add, squares, apply(ops.multiply, parts[1], parts[1]))
     total = reduce(ops.reduce_add, squares, axes, keepdims=False)
-    return finish(apply(ops.sqrt, total), x.shape, axes, keepdims)
+    root = apply(ops.sqrt, total)
+    return finish(root if wide is x else convert(root, x.dtype), x.shape, axes, keepdims)
 
 
 def _largest(size: Array, axis: int, keepdims: bool = False) -> Array:

@@ -41,7 +41,8 @@ def ppf(q: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Quantile: where `cdf` is q."""
     q_, p_, loc_ = floats_together("bernoulli.ppf", q, p, loc)
     good = (p_ >= 0) & (p_ <= 1) & (q_ >= 0) & (q_ <= 1)
-    step = choose(q_ <= 1 - p_, 0 * q_, 1 + 0 * q_)
+    # Of 0 it is below all values, as of SciPy's other discrete distributions.
+    step = choose(q_ == 0, -1 + 0 * q_, choose(q_ <= 1 - p_, 0 * q_, 1 + 0 * q_))
     return choose(good, step + loc_, tnp.nan)
 
 

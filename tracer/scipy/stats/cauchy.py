@@ -15,11 +15,13 @@ _described = parameters()
 
 
 def _quantile(q: Array) -> Array:
-    """Return -cot(pi q), from the nearer end, where it is exact."""
-    is_low = q < 0.5
-    distance = 1 / tnp.tan(math.pi * choose(is_low, q, 1 - q))
+    """Return -cot(pi q), from the nearer end, or as tan(pi (q - 1/2)) from the middle."""
+    is_low, is_middle = q < 0.5, abs(q - 0.5) <= 0.25
+    distance = 1 / tnp.tan(math.pi * choose(is_middle, 0.25, choose(is_low, q, 1 - q)))
+    middle = tnp.tan(math.pi * choose(is_middle, q - 0.5, 0))
     inside = (q >= 0) & (q <= 1)
-    return choose(inside, choose(is_low, -distance, distance), tnp.nan)
+    found = choose(is_middle, middle, choose(is_low, -distance, distance))
+    return choose(inside, found, tnp.nan)
 
 
 @_described

@@ -58,6 +58,38 @@ def _cubic(size: int, count: int, scale: float | None, align_corners: bool) -> H
     return matrix
 
 
+def _smoothed(reach: float, share: Callable[[Host], Host]) -> Callable[..., Host]:
+    """Return how a matrix averages with a kernel that is as wide as the elements are apart."""
+
+    def matrix(size: int, count: int, scale: float | None, align_corners: bool) -> Host:
+        if align_corners:
+            step = (size - 1) / (count - 1) if count > 1 else 0.0
+        else:
+            step = 1 / scale if scale else size / count
+        wide = max(step, 1.0)
+        found = np.zeros((count, size))
+        for row, center in enumerate(step * (np.arange(count) + 0.5)):
+            start = max(int(center - reach * wide + 0.5), 0)
+            end = min(int(center + reach * wide + 0.5), size)
+            weights = share(np.abs(np.arange(start, end) - center + 0.5) / wide)
+            found[row, start:end] = weights / weights.sum()
+        return found
+
+    return matrix
+
+
+def _triangle(apart: Host) -> Host:
+    found: Host = np.maximum(1 - apart, 0)
+    return found
+
+
+def _keys(apart: Host) -> Host:
+    """Return Keys' cubic kernel, of a sharpness of one half where it is smoothed."""
+    near = 1.5 * apart**3 - 2.5 * apart**2 + 1
+    far = -0.5 * (apart**3 - 5 * apart**2 + 8 * apart - 4)
+    return np.where(apart < 1, near, np.where(apart < 2, far, 0))
+
+
 def _applied_back(grad: Array, matrices: Sequence[Host]) -> Array:
     first = grad.ndim - len(matrices)
     for axis, matrix in enumerate(matrices, first):
@@ -116,3 +148,28 @@ def _shares_back(weights: Callable[..., Any]) -> Any:
 for _name in ("linear1d", "bilinear2d", "trilinear3d"):
     RULES[f"aten.upsample_{_name}_backward"] = _shares_back(_linear)
 RULES["aten.upsample_bicubic2d_backward"] = _shares_back(_cubic)
+
+
+def _shares(weights: Callable[..., Any]) -> Any:
+    """Return a rule that makes each element of its neighbours' shares."""
+
+    def forward(
+        node: Node, x: Array, output_size: Sequence[int], align_corners: bool, *scales: Any
+    ) -> Array:
+        count = len(output_size)
+        given = (*scales, *(None,) * count)[:count]
+        for axis, new, scale in zip(range(-count, 0), output_size, given, strict=True):
+            number = x.ndim + axis
+            matrix = weights(x.shape[number], new, scale, align_corners)
+            x = applied_along(from_host(matrix.astype(x.dtype)), x, number)
+        return x
+
+    return forward
+
+
+for _name, _weights in (
+    ("bilinear2d", _smoothed(1, _triangle)),
+    ("bicubic2d", _smoothed(2, _keys)),
+):
+    RULES[f"aten._upsample_{_name}_aa"] = _shares(_weights)
+    RULES[f"aten._upsample_{_name}_aa_backward"] = _shares_back(_weights)

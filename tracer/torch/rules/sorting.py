@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -74,23 +75,44 @@ def topk(
 def searchsorted(
     node: Node,
     first: Array,
-    second: Array,
+    second: Any,
     *,
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
     sorter: Array | None = None,
 ) -> Array:
-    """Find where elements belong between sorted ones."""
+    """Find where elements belong between sorted ones; each line of several has its own."""
     line, x = (second, first) if "bucketize" in node.name else (first, second)
-    if line.ndim != 1 or sorter is not None or line.dtype != x.dtype:
+    if not isinstance(x, Array):
+        x = filled(x, ShapeDtype((), line.dtype))
+    if line.dtype != x.dtype:
         raise UnsupportedError(
-            f"torch's {node.name} in several lines, with a sorter, or of two dtypes",
-            mend="search in one sorted line of the same dtype",
+            f"torch's {node.name} of two dtypes", mend="search among elements of the same dtype"
         )
+    if sorter is not None:
+        line = take_along_axis(line, sorter, -1, mode="promise_in_bounds")
     is_right = right or side == "right"
-    found = find_places(line, x, side="right" if is_right else "left")
+    if line.ndim == 1:
+        found = find_places(line, x, side="right" if is_right else "left")
+    else:
+        found = _places_in_lines(line, x, is_right)
     return convert(found, node.result.dtype)
+
+
+def _places_in_lines(lines: Array, x: Array, is_right: bool) -> Array:
+    """Halve what is left of each line, as often for each element; NaN is behind all."""
+    found = filled(0, ShapeDtype(x.shape, _INT64))
+    left = lines.shape[-1]
+    while left > 0:
+        half = max(left // 2, 1)
+        later = apply(ops.add, found, full_like(found, half))
+        before = apply(ops.subtract, later, full_like(found, 1))
+        mid = take_along_axis(lines, before, -1, mode="promise_in_bounds")
+        is_past = apply(ops.not_, compare(mid, x, "GT" if is_right else "GE"))
+        found = select(is_past, later, found)
+        left = left - half if left > 1 else 0
+    return found
 
 
 @rule("kthvalue")
