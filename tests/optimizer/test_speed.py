@@ -1,6 +1,6 @@
 """Nothing in tracing, planning and lowering grows faster than the program.
 
-Times are the best of a few runs; a quadratic step would show as a ratio of 4, a linear one as 2.
+Times are the best of five runs; a quadratic step would show as a ratio of 4, a linear one as 2.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def shared_features(nodes: int) -> Graph:
     return trace(tracer.grad(loss), [[square] * (nodes // 35), rows]).graph
 
 
-def seconds(function: Callable[[], Any], runs: int = 2) -> float:
+def seconds(function: Callable[[], Any], runs: int = 5) -> float:
     """Return this process's own time, without collections, which the heap's size would add."""
     best = float("inf")
     for _ in range(runs):
