@@ -21,7 +21,6 @@ from tracer.array.convert import (
     as_keepdims,
     broadcast,
     convert,
-    normalize_axis,
     reduced_axes,
     reshape,
     scalar,
@@ -45,6 +44,8 @@ from tracer.numpy.taking import take
 from tracer.numpy.ufunc import Binary, compare, is_nonzero, select
 
 Step = Callable[..., Array]
+Along = Callable[[Array, int, Any], Array]
+"""Takes an array, an axis and the dtype that is asked for."""
 Update = Callable[[Array, Any, ArrayLike], Array]
 """Takes an array, an index and values; returns the array with them."""
 
@@ -180,6 +181,11 @@ def _rows(x: Array, axes: tuple[int, ...]) -> Array:
     return reshape(moved, (count, *moved.shape[len(axes) :]))
 
 
+def _first_to(rows: Array, axis: int) -> Array:
+    """Move the first axis behind so many others, undoing `_rows` of one axis."""
+    return transpose(rows, (*range(1, axis + 1), 0, *range(axis + 1, rows.ndim)))
+
+
 def _part(rows: Array, number: int) -> Array:
     return reshape(cut(rows, 0, number, number + 1), rows.shape[1:])
 
@@ -198,19 +204,9 @@ def _loop(step: Step, first: Array, rows: Sequence[Array], *, keeps: bool) -> Ar
     return apply_many(ops.scan, first, *rows, body=body, **options)[-1]
 
 
-def accumulation(fold: Fold) -> Callable[..., Array]:
-    """Return the method `accumulate`."""
-
-    def accumulate(array: ArrayLike, axis: int = 0, dtype: Any = None, out: None = None) -> Array:
-        refuse_out(out)
-        x = fold.converted(array, dtype)
-        if not x.ndim:
-            raise ArgumentError(
-                f"{fold.name}.accumulate of a 0-d array", mend="give an array with axes"
-            )
-        return _running(x, fold=fold, axis=normalize_axis(axis, x.ndim))
-
-    return accumulate
+def running(fold: Fold) -> Along:
+    """Return what the method `accumulate` does along an axis."""
+    return lambda x, axis, dtype: _running(fold.converted(x, dtype), fold=fold, axis=axis)
 
 
 @compound
@@ -223,7 +219,7 @@ def _running(x: Array, *, fold: Fold, axis: int) -> Array:
     first, later = cut(rows, 0, 0, 1), cut(rows, 0, 1, rows.shape[0])
     kept = _loop(fold.function, reshape(first, rows.shape[1:]), [later], keeps=True)
     found = apply(ops.concatenate, first, kept, dimension=0)
-    return transpose(found, (*range(1, axis + 1), 0, *range(axis + 1, x.ndim)))
+    return _first_to(found, axis)
 
 
 def runs(fold: Fold) -> Callable[..., Array]:
@@ -262,7 +258,7 @@ def _runs(x: Array, starts: Array, *, fold: Fold, axis: int) -> Array:
             return select(spread[0], row, select(spread[1], fold.function(kept, row), kept))
 
         kept = _loop(step, kept, [rows, is_first, is_inside], keeps=False)
-    return transpose(kept, (*range(1, axis + 1), 0, *range(axis + 1, x.ndim)))
+    return _first_to(kept, axis)
 
 
 def update_in_turn(function: Binary, mode: str | None = None) -> Update:

@@ -45,14 +45,20 @@ from tracer.numpy.reductions import (
     sum,
 )
 from tracer.numpy.ufunc import Binary, is_nonzero, select
-from tracer.numpy.ufunc_folds import Fold, Update, accumulation, reduction, runs, update_in_turn
+from tracer.numpy.ufunc_folds import (
+    Along,
+    Fold,
+    Update,
+    reduction,
+    running,
+    runs,
+    update_in_turn,
+)
 
 Method = Callable[..., Any]
-Along = Callable[["Array", int, Any], "Array"]
 
 
 _OF_REDUCE = "Combine all elements along axes, the first by default."
-_OF_ACCUMULATE = "Combine the elements up to each one along an axis."
 _REDUCEAT = """Combine the elements of runs of an axis.
 
 Run i is `array[indices[i] : indices[i + 1]]`, the last one to the end of the axis. Where that has
@@ -141,7 +147,7 @@ def _running(name: str, along: Along) -> Method:
             raise ArgumentError(f"{name}.accumulate of a 0-d array", mend="give an array with axes")
         return along(x, normalize_axis(axis, x.ndim), dtype)
 
-    return _documented(accumulate, name, _OF_ACCUMULATE)
+    return _documented(accumulate, name, "Combine the elements up to each one along an axis.")
 
 
 def _runs(name: str, over_axes: Method, *, takes_dtype: bool, has_initial: bool) -> Method:
@@ -159,6 +165,10 @@ def _runs(name: str, over_axes: Method, *, takes_dtype: bool, has_initial: bool)
             x = _as(name, x, dtype, is_logical=not has_initial)
         return reduce_runs(name, over_axis, x, indices, axis, x.dtype)
 
+    return _documented_runs(reduceat, name)
+
+
+def _documented_runs(reduceat: Method, name: str) -> Method:
     reduceat.__qualname__ = f"{name}.reduceat"
     reduceat.__doc__ = _REDUCEAT.format(name=name)
     return reduceat
@@ -319,10 +329,8 @@ def _attach_pairs(function: Any, update: str | None = None) -> None:
 def _attach_loops(function: Any, dtype_of: Callable[[Dtype], Dtype], **options: Any) -> None:
     name, fold = function.__name__, Fold(function, dtype_of, **options)
     function.reduce = _documented(reduction(fold), name, _OF_REDUCE)
-    function.accumulate = _documented(accumulation(fold), name, _OF_ACCUMULATE)
-    reduceat = function.reduceat = runs(fold)
-    reduceat.__qualname__ = f"{name}.reduceat"
-    reduceat.__doc__ = _REDUCEAT.format(name=name)
+    function.accumulate = _running(name, running(fold))
+    function.reduceat = _documented_runs(runs(fold), name)
     _attach_pairs(function, "subtract" if function is arithmetic.subtract else None)
 
 
