@@ -157,3 +157,11 @@ def test_an_integer_beyond_the_dtype_is_in_no_array():
 def test_bins_of_complex_numbers_are_refused():
     with pytest.raises(DTypeError, match="digitize takes real numbers"):
         tnp.digitize(np.array([1j]), [0, 1])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_averages_with_large_weights_do_not_overflow(dtype):
+    x, weights = tnp.asarray([1.0, 2.0, 4.0], dtype), tnp.asarray([4e4, 4e4, 4e4], dtype)
+    found = tnp.average(x, weights=weights)
+    assert found.dtype == dtype
+    assert found == tnp.asarray(7 / 3, dtype)

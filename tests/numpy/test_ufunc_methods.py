@@ -8,6 +8,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted, sample
+from tracer import lax
 from tracer.errors import ArgumentError, DTypeError, TracingError
 
 pytestmark = pytest.mark.xla
@@ -272,3 +273,39 @@ def test_extremes_of_complex_numbers_in_parts_of_an_array(name, places):
     assert_same(tracer.compile(update)(x, outside), dropped)
     getattr(np, name).at(clipped, outside.clip(0, 4), values)
     assert_same(getattr(tnp.asarray(x).at[outside], name[:3])(values, mode="clip"), clipped)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, c: tnp.logaddexp.reduce(x),
+        lambda x, c: (tnp.logaddexp.accumulate(x) * c).sum(),
+        lambda x, c: (tnp.logaddexp2.accumulate(x) * c).sum(),
+        lambda x, c: tnp.hypot.reduce(x),
+        lambda x, c: (lax.cumlogsumexp(x) * c).sum(),
+    ],
+)
+def test_derivatives_of_floats_of_16_bits_are_rounded_once(function, dtype):
+    """Each step rounded, and what it was computed from: up to three units of the largest."""
+    rng = np.random.default_rng(0)
+    x, c = (tnp.asarray(rng.standard_normal(64) * size, dtype) for size in (30, 1))
+    wanted = np.asarray(tracer.grad(function)(x.astype("float64"), c.astype("float64")))
+    found = np.asarray(tracer.grad(function)(x, c).astype("float64"))
+    unit = float(tnp.finfo(dtype).eps)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=0.55 * unit * abs(wanted).max())
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "divide", "power"])
+def test_what_is_left_out_has_no_share_in_derivatives(name):
+    """Steps that are left out divided by zero or took logarithms: NaN times the zero they weigh."""
+    function = getattr(tnp, name)
+    x, mask = np.array([3.0, 0.5, 0.0, 2.0]), np.array([True, True, False, True])
+    if name != "power":
+        slope = tracer.grad(lambda x: function.reduceat(x, [0, 3])[1])(x[[2, 0, 1, 3]])
+        assert slope.tolist() == [0, 0, 0, 1]
+    options = {} if name == "logaddexp" else {"initial": 5.0}
+    slope = tracer.grad(lambda x: function.reduce(x, where=mask, **options))(x)
+    kept = tracer.grad(lambda x: function.reduce(x, **options))(x[mask])
+    np.testing.assert_allclose(np.asarray(slope)[mask], kept, rtol=1e-12)
+    assert slope[2] == 0

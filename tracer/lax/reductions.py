@@ -20,6 +20,7 @@ from tracer.lax.halves import of_elements
 from tracer.lax.operands import axes_of, axis_of, of_one_dtype
 from tracer.numpy.associative import reduce_by_halves
 from tracer.numpy.reduceat import all_bits
+from tracer.numpy.reductions import accumulation_dtype
 from tracer.numpy.ufunc import full_like, named
 
 _REDUCTION_DOC = """{summary}
@@ -209,10 +210,10 @@ def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Ar
 
 @compound
 def _cumlogsumexp(x: Array, *, axis: int, reverse: bool) -> Array:
-    result: Array = associative_scan(
-        functools.partial(apply, ops.log_add_exp), x, axis=axis, reverse=reverse
-    )
-    return result
+    # In 16 bits each step would round what its derivatives are computed from.
+    wide = convert(x, accumulation_dtype(x.dtype))
+    add = functools.partial(apply, ops.log_add_exp)
+    return convert(associative_scan(add, wide, axis=axis, reverse=reverse), x.dtype)
 
 
 def reduce(

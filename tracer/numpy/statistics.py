@@ -294,10 +294,13 @@ def average(
         w = _spread_weights(x, w, axis)
     # A mean of integers is the default float at least: narrow weights neither round nor overflow.
     dtype = promotion.promote_types(promotion.division_dtype(x.dtype), w.dtype)
-    w = convert(w, dtype)
-    total = sum(convert(x, dtype) * w, axis, keepdims=keepdims)
+    # 16 bits are computed in 32: products round, and sums of large weights overflow.
+    wide = accumulation_dtype(dtype)
+    w = convert(w, wide)
+    total = sum(convert(x, wide) * w, axis, keepdims=keepdims)
     scale = sum(broadcast(w, x.shape), axis, keepdims=keepdims)
-    return (total / scale, scale) if returned else total / scale
+    result = convert(total / scale, dtype)
+    return (result, convert(scale, dtype)) if returned else result
 
 
 def _spread_weights(x: Array, weights: Array, axis: Axis) -> Array:

@@ -38,10 +38,18 @@ from tracer.numpy.indexing import get_item, update_item
 from tracer.numpy.joining import concatenate
 from tracer.numpy.ranges import iota
 from tracer.numpy.reduceat import checked_runs
-from tracer.numpy.reductions import Axis, as_mask, finish, masked, refuse_out, start_value
+from tracer.numpy.reductions import (
+    Axis,
+    accumulation_dtype,
+    as_mask,
+    finish,
+    masked,
+    refuse_out,
+    start_value,
+)
 from tracer.numpy.shaping import broadcast_to
 from tracer.numpy.taking import take
-from tracer.numpy.ufunc import Binary, compare, is_nonzero, select
+from tracer.numpy.ufunc import Binary, compare, full_like, is_nonzero, select
 
 Step = Callable[..., Array]
 Along = Callable[[Array, int, Any], Array]
@@ -95,6 +103,13 @@ class Fold:
         if found.kind == "b" and x.dtype.kind != "b":
             return _truths(x)
         return convert(x, found)
+
+    def widened(self, x: Array) -> Array:
+        """Return floats of 16 bits in 32 where elements may be combined in any order, as sums are.
+
+        Each step would round what its derivatives are computed from.
+        """
+        return convert(x, accumulation_dtype(x.dtype)) if self.by_halves else x
 
 
 @compound
@@ -150,23 +165,31 @@ def _start(
 @compound
 def _reduced(x: Array, *more: Array, fold: Fold, axes: tuple[int, ...], masks: int) -> Array:
     """Combine the elements along axes; `more` is the mask, if there is one, and the start."""
-    mask, start = more[:masks], more[masks:]
+    dtype, x = x.dtype, fold.widened(x)
+    mask, start = more[:masks], [convert(one, x.dtype) for one in more[masks:]]
     rest = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
     rows = [_rows(broadcast(part, x.shape), axes) for part in (x, *mask)]
     first = broadcast(start[0], rest) if start else _part(rows[0], 0)
     if not start:
         rows = [cut(part, 0, 1, part.shape[0]) for part in rows]
     if not rows[0].shape[0]:
-        return first
+        return convert(first, dtype)
     if fold.by_halves:
         held = masked(rows[0], rows[1] if mask else None, fold.identity)
-        return fold.function(first, reduce_by_halves([held], (0,), _pairs(fold.function))[0])
+        found = reduce_by_halves([held], (0,), _pairs(fold.function))[0]
+        return convert(fold.function(first, found), dtype)
 
     def step(kept: Array, row: Array, *chosen: Array) -> Array:
-        new = fold.function(kept, row)
-        return select(chosen[0], new, kept) if chosen else new
+        return _where(chosen[0], fold, kept, row) if chosen else fold.function(kept, row)
 
     return _loop(step, first, rows, keeps=False)
+
+
+def _where(chosen: Array, fold: Fold, kept: Array, row: Array) -> Array:
+    """Combine elements where it is asked for; elsewhere ones, whose derivatives are finite."""
+    ones = full_like(row, 1)
+    new = fold.function(select(chosen, kept, ones), select(chosen, row, ones))
+    return select(chosen, new, kept)
 
 
 def _pairs(function: Binary) -> Callable[..., Sequence[Array]]:
@@ -212,7 +235,7 @@ def running(fold: Fold) -> Along:
 @compound
 def _running(x: Array, *, fold: Fold, axis: int) -> Array:
     if fold.by_halves:
-        return accumulated(x, axis, fold.function)
+        return convert(accumulated(fold.widened(x), axis, fold.function), x.dtype)
     if x.shape[axis] < 2:
         return x
     rows = _rows(x, (axis,))
@@ -238,9 +261,9 @@ def runs(fold: Fold) -> Callable[..., Array]:
 
 @compound
 def _runs(x: Array, starts: Array, *, fold: Fold, axis: int) -> Array:
-    rows = _rows(x, (axis,))
+    dtype, rows = x.dtype, _rows(fold.widened(x), (axis,))
     size, count, rest = x.shape[axis], starts.shape[0], rows.shape[1:]
-    kept = broadcast(filling(x.dtype, None), (count, *rest))
+    kept = broadcast(filling(rows.dtype, None), (count, *rest))
     begin = wide_index(starts)
     if size and count:
         end = broadcast(scalar(size, INDEX_DTYPE), (1,))
@@ -255,10 +278,10 @@ def _runs(x: Array, starts: Array, *, fold: Fold, axis: int) -> Array:
                 broadcast(reshape(one, (count, *(1,) * len(rest))), kept.shape)
                 for one in (first, inside)
             ]
-            return select(spread[0], row, select(spread[1], fold.function(kept, row), kept))
+            return select(spread[0], row, _where(spread[1], fold, kept, row))
 
         kept = _loop(step, kept, [rows, is_first, is_inside], keeps=False)
-    return _first_to(kept, axis)
+    return _first_to(convert(kept, dtype), axis)
 
 
 def update_in_turn(function: Binary, mode: str | None = None) -> Update:
