@@ -234,6 +234,14 @@ def test_functions_made_of_gamma_at_its_poles(name, dtype):
 
 
 @pytest.mark.xla
+def test_betainc_of_small_parameters_next_to_one():
+    """As one less the other tail it had no digits: off by 1e-4 for b = 1e-12."""
+    a, b, rest = np.meshgrid([0.01, 0.5, 1.0, 3.0, 50.0], [1e-12, 1e-5, 0.05], [9e-3, 1e-6, 1e-15])
+    found = special.betainc(a, b, 1 - rest)
+    np.testing.assert_allclose(found, scipy.special.betainc(a, b, 1 - rest), rtol=1e-13)
+    assert special.beta(-2.0, -1.0) == -np.inf == scipy.special.beta(-2.0, -1.0)
+
+
 def test_betainc_with_all_mass_at_an_end():
     # They were NaN.
     x = np.array([0.0, 1e-10, 0.3, 0.9, 1.0])

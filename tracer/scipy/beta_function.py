@@ -84,4 +84,11 @@ def _log_ratio(a: Array, b: Array) -> Array:
     return rest - a * (tnp.log(b) - 1) - turned
 
 
-__all__ = ["log_beta"]
+def log_gamma_step(a: Array, step: Array) -> Array:
+    """Return log(gamma(a) / gamma(a + step)) with its digits, for positive a and steps up to 8."""
+    steps = int(_LARGE)
+    factors = [tnp.log1p(step / (a + place)) for place in range(steps)]
+    return sum(factors, _log_ratio(step, a + steps))
+
+
+__all__ = ["log_beta", "log_gamma_step"]

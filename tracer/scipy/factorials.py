@@ -61,8 +61,10 @@ def _beta(x: Array, y: Array) -> Array:
     rest = 1 - pole - other
     finite = (rest > 0) & (other > 0) & (other == tnp.floor(other))
     safe, above = choose(finite, other, 1), choose(finite, rest, 1)
-    turned = choose(finite, _parity(safe) * tnp.exp(log_beta(above, safe)), tnp.inf)
-    at_pole = _is_pole(x) | _is_pole(y)
+    # Of two poles SciPy gives infinity the sign of the limit along y.
+    infinity = choose(is_first & _is_pole(y), _parity(y) * tnp.inf, tnp.inf)
+    turned = choose(finite, _parity(safe) * tnp.exp(log_beta(above, safe)), infinity)
+    at_pole = is_first | _is_pole(y)
     value = sign * tnp.exp(log_beta(choose(at_pole, 1, x), choose(at_pole, 1, y)))
     value = choose(at_pole, turned, choose(_sum_is_pole(x, y), 0, value))
     return choose((x != x) | (y != y), tnp.nan, value)

@@ -17,7 +17,7 @@ from tracer.array.convert import convert
 from tracer.array.dispatch import apply_many, compound
 from tracer.array.recording import recorded
 from tracer.autodiff.transforms import custom_jvp
-from tracer.scipy.beta_function import log_beta
+from tracer.scipy.beta_function import log_beta, log_gamma_step
 from tracer.scipy.choice import choose
 from tracer.scipy.floats import floats_together, in_float32
 from tracer.scipy.gamma_tails import density, log_sample_slope, sample_slope, tails
@@ -25,7 +25,9 @@ from tracer.scipy.iteration import iterate
 
 _MOST_STEPS = 2000
 _SMALL, _NEAR_ONE = 0.05, 0.99
-"""Up to this b the fraction is taken up to there, where it still takes less than 100 steps."""
+"""Up to this b the fraction is taken up to there, where it still takes less than 100 steps, and the
+series of the other tail from there on."""
+_TERMS = 20
 
 
 def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
@@ -174,15 +176,34 @@ def _beta_value(a: Array, b: Array, x: Array) -> Array:
     place = choose(inside, x, 0.5)
     # The fraction is quick below the mean; above it the other tail is computed. Of a small b almost
     # all is in that tail, so one less it would have no digits left.
-    swaps = (place > (a + 1) / (a + b + 2)) & ((b > _SMALL) | (place > _NEAR_ONE))
+    is_above, is_small = place > (a + 1) / (a + b + 2), b <= _SMALL
+    swaps, is_series = is_above & ~is_small, is_above & is_small & (place > _NEAR_ONE)
+    place = choose(is_series, 0.5, place)
     first, second = choose(swaps, b, a), choose(swaps, a, b)
     end = choose(swaps, 1 - place, place)
     powers = first * tnp.log(end) + second * tnp.log1p(-end) - log_beta(first, second)
     tail = tnp.exp(powers) * _beta_fraction(first, second, end) / first
     value = choose(swaps, 1 - tail, tail)
+    rows = choose(is_series, a, 1), choose(is_series, b, _SMALL), choose(is_series, 1 - x, 0.001)
+    value = choose(is_series, _beta_near_one(*rows), value)
     # All mass is at 0 for a = 0, and at 1 for b = 0.
     at_end = choose(starts_full, choose(x > 0, 1, x), choose(x < 1, 0 * x, x))
     return choose(good, choose(inside, value, choose(is_end, at_end, x)), tnp.nan)
+
+
+def _beta_near_one(a: Array, b: Array, rest: Array) -> Array:
+    """Return betainc(a, b, 1 - rest) of a small b, for rest below 0.01 and about 1 / a.
+
+    The other tail is rest^b / (b B(a, b)) times the series of 2F1(b, 1 - a; b + 1; rest).
+    Both factors are kept as what they differ from one by.
+    """
+    term, total = tnp.ones_like(rest), tnp.zeros_like(rest)
+    for n in range(1, _TERMS):
+        term = term * ((n - a) / n * rest)
+        total = total + term / (b + n)
+    logarithm = b * tnp.log(rest) - log_gamma_step(a, b) + log_gamma_step(tnp.ones_like(a), b)
+    result: Array = -tnp.expm1(logarithm + tnp.log1p(b * total))
+    return result
 
 
 def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
