@@ -67,6 +67,27 @@ def test_matrices(name, shapes, dtype):
         close(getattr(ours, name)(x, y, mode), getattr(scipy.signal, name)(x, y, mode), dtype)
 
 
+@pytest.mark.parametrize("boundary", ["wrap", "symm", "fill"])
+@pytest.mark.parametrize("name", ["convolve2d", "correlate2d"])
+def test_surroundings_of_matrices(name, boundary):
+    function, wanted = getattr(ours, name), getattr(scipy.signal, name)
+    for shapes in (((4, 5), (3, 2)), ((3, 4), (4, 4)), ((2, 3), (5, 7)), ((5, 1), (2, 1))):
+        for dtype in ("float64", "complex64"):
+            x, y = pair(shapes, dtype)
+            for mode in MODES:
+                options = mode, boundary, 1.5
+                close(function(x, y, *options), wanted(x, y, *options), dtype)
+
+
+def test_derivatives_within_surroundings():
+    x, y = pair(((4, 5), (3, 2)))
+    for boundary in ("wrap", "symm", "fill"):
+        for function in (ours.convolve2d, ours.correlate2d):
+            tracer.check_grads(
+                lambda x, y, f=function, b=boundary: f(x, y, "same", b, 2.0), (x, y), order=1
+            )
+
+
 @pytest.mark.parametrize("name", ["convolve", "convolve2d", "correlate2d", "fftconvolve"])
 def test_neither_contains_the_other(name):
     x, y = pair(((2, 5), (3, 2)))
@@ -168,9 +189,8 @@ def test_other_refusals():
     for function in (ours.convolve2d, ours.correlate2d):
         with pytest.raises(ShapeError, match=r"\(2,\)"):
             function(square[0], square[0])
-        for options in ({"boundary": "wrap"}, {"fillvalue": 1.0}):
-            with pytest.raises(UnsupportedError, match=str(next(iter(options.values())))):
-                function(square, square, **options)
+        with pytest.raises(ArgumentError, match="'mirror'"):
+            function(square, square, boundary="mirror")
 
 
 @pytest.mark.parametrize(

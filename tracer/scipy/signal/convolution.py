@@ -15,13 +15,15 @@ from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, normalize_axes, reshape
 from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import division_dtype, result_type
-from tracer.errors import ArgumentError, ShapeError, UnsupportedError
+from tracer.errors import ArgumentError, ShapeError
 
 Shape = tuple[int, ...]
 Part = tuple[Shape, Shape]
 """Where a part of the full convolution starts along each axis, and its shape."""
 _MODES = ("full", "same", "valid")
 _METHODS = ("auto", "direct", "fft")
+_BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
+"""Names of what surrounds a matrix, with those of `numpy.pad`."""
 
 
 def convolve(
@@ -117,8 +119,10 @@ def convolve2d(
         See `convolve`.
     mode : {"full", "same", "valid"}
         See `convolve`.
-    boundary, fillvalue
-        "fill" and 0 only: zeros around `in1`. `tracer.numpy.pad` gives it other surroundings.
+    boundary : {"fill", "wrap", "symm"}
+        What is around `in1`: one number, its other end, or its mirror image (with the edge twice).
+    fillvalue : number
+        That of "fill".
     precision : optional
         Has no effect.
 
@@ -129,8 +133,10 @@ def convolve2d(
 
     Raises
     ------
-    UnsupportedError
-        Another boundary or fill value.
+    ShapeError
+        An array is empty or has another number of axes, or the shapes do not fit.
+    ArgumentError
+        There is no such mode or boundary.
 
     Examples
     --------
@@ -138,8 +144,9 @@ def convolve2d(
     >>> convolve2d([[1.0, 2.0], [3.0, 4.0]], [[1.0, 1.0]], mode="valid").tolist()
     [[3.0], [7.0]]
     """
-    x, y = _matrices("convolve2d", in1, in2, boundary, fillvalue)
-    return _direct(x, y, part=_part("convolve2d", x.shape, y.shape, mode))
+    x, y = _matrices("convolve2d", in1, in2, boundary)
+    part = _part("convolve2d", x.shape, y.shape, mode)
+    return _surrounded(x, y, part, None if mode == "valid" else _BOUNDARIES[boundary], fillvalue)
 
 
 def correlate2d(
@@ -171,11 +178,12 @@ def correlate2d(
     >>> correlate2d([[1.0, 2.0], [3.0, 4.0]], [[1.0, 10.0]], mode="valid").tolist()
     [[21.0], [43.0]]
     """
-    x, y = _matrices("correlate2d", in1, in2, boundary, fillvalue)
+    x, y = _matrices("correlate2d", in1, in2, boundary)
     starts, sizes = _part("correlate2d", x.shape, y.shape, mode)
     if mode == "same":
         starts = tuple(n // 2 for n in y.shape)
-    found = _direct(x, tnp.flip(tnp.conj(y)), part=(starts, sizes))
+    around = None if mode == "valid" else _BOUNDARIES[boundary]
+    found = _surrounded(x, tnp.flip(tnp.conj(y)), (starts, sizes), around, fillvalue)
     is_swapped = x.shape != y.shape and all(n <= m for n, m in zip(x.shape, y.shape, strict=True))
     return tnp.conj(found) if mode == "valid" and is_swapped else found
 
@@ -293,18 +301,27 @@ def _operands(name: str, in1: ArrayLike, in2: ArrayLike) -> tuple[Array, Array]:
     return convert(x, dtype), convert(y, dtype)
 
 
-def _matrices(
-    name: str, in1: ArrayLike, in2: ArrayLike, boundary: str, fillvalue: float
-) -> tuple[Array, Array]:
-    if boundary != "fill" or fillvalue != 0:
-        raise UnsupportedError(
-            f"{name}: boundary is {boundary!r} and fillvalue {fillvalue!r}",
-            mend='leave them out for zeros, or pad in1 and use mode="valid"',
+def _matrices(name: str, in1: ArrayLike, in2: ArrayLike, boundary: str) -> tuple[Array, Array]:
+    if boundary not in _BOUNDARIES:
+        raise ArgumentError(
+            f"{name} has no boundary {boundary!r}", mend=f"use one of {', '.join(_BOUNDARIES)}"
         )
     x, y = _operands(name, in1, in2)
     if x.ndim != 2:
         raise ShapeError(f"{name} of arrays of shapes {x.shape} and {y.shape}", mend="use convolve")
     return x, y
+
+
+def _surrounded(x: Array, y: Array, part: Part, around: str | None, fillvalue: Any) -> Array:
+    """Return a part of the full convolution of an array that goes on beyond its edges."""
+    is_zero = not isinstance(fillvalue, Array) and fillvalue == 0
+    if around is None or (around == "constant" and is_zero):
+        return _direct(x, y, part=part)
+    margins = [n - 1 for n in y.shape]
+    filling = {"constant_values": fillvalue} if around == "constant" else {}
+    wide = tnp.pad(x, [(n, n) for n in margins], around, **filling)
+    starts = tuple(start + n for start, n in zip(part[0], margins, strict=True))
+    return _direct(wide, y, part=(starts, part[1]))
 
 
 def _part(name: str, first: Shape, second: Shape, mode: str) -> Part:
