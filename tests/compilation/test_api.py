@@ -255,6 +255,15 @@ def test_spellings_of_a_limit(limit: Any) -> None:
     assert plan.loops
 
 
+def test_a_program_of_no_bytes_keeps_the_limit_that_its_plan_names() -> None:
+    none = np.zeros((0, 3))
+    least = tracer.compile(tnp.exp).plan(none).minimum_bytes
+    assert least == 0
+    assert tracer.compile(tnp.exp, memory_limit=least)(none).shape == (0, 3)
+    with pytest.raises(tracer.MemoryLimitError):
+        tracer.compile(tnp.exp, memory_limit=0)(np.zeros(3))
+
+
 def test_the_environment_gives_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACER_MEMORY_LIMIT", "1MB")
     assert tracer.compile(outer_sum).plan(BIG).limit_bytes == 1_000_000

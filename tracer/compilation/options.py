@@ -156,7 +156,8 @@ def _limit(value: float | str | None) -> int | str | None:
     if isinstance(value, str) and value.rstrip().endswith("%"):
         parse_share(value)
         return value
-    return parse_bytes(value)
+    # The least bytes that a plan names are none where a program has none.
+    return 0 if type(value) is int and value == 0 else parse_bytes(value)
 
 
 def limit_of_free(limit: str, free_bytes: int) -> int:
