@@ -281,3 +281,26 @@ def test_float_power_of_python_numbers_keeps_their_digits(dtype: str, number: co
         expected = function(np, x)
         assert_same(function(tnp, tnp.asarray(x)), expected)
         assert_same(tracer.compile(lambda x, f=function: f(tnp, x))(x), expected)
+
+
+def test_a_python_base_keeps_the_dtype_of_logarithms():
+    for dtype in ("float16", "float32"):
+        zero, one = np.array(0, dtype), np.array(1, dtype)
+        assert_same(tnp.logspace(zero, one, 3), np.logspace(zero, one, 3))
+        assert_same(tnp.logspace(zero, one, 3, base=2), np.logspace(zero, one, 3, base=2))
+    assert tnp.logspace(tnp.asarray(0, "bfloat16"), 1, 3).dtype == "bfloat16"
+    for axis in (0, -1):
+        found = tnp.logspace(0, [1, 2], 3, base=[[2.0], [3.0]], axis=axis)
+        assert_same(found, np.logspace(0, [1, 2], 3, base=[[2.0], [3.0]], axis=axis))
+
+
+def test_geomspace_of_bfloat16():
+    one, ten = (tnp.asarray(x, "bfloat16") for x in (1, 10))
+    assert_same(tnp.geomspace(one, ten, 3), np.geomspace(1.0, 10.0, 3))
+    assert tnp.geomspace(one, ten, 3, dtype="bfloat16").tolist() == [1, 3.15625, 10]
+
+
+def test_unwrap_by_a_period_of_numpy():
+    x = np.array([1, 8, 3, 9])
+    period = np.int64(10)
+    assert_same(tnp.unwrap(x, period=period), np.unwrap(x, period=period))

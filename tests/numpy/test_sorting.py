@@ -202,3 +202,20 @@ def test_norms_that_there_are_not():
         tnp.linalg.norm(np.ones((2, 2)), "nuclear")
     with pytest.raises(ArgumentError, match="not defined for vectors"):
         tnp.linalg.norm(np.ones(2), "fro", 0)
+
+
+@pytest.mark.xla
+def test_unique_of_no_elements_is_filled_up():
+    none = np.zeros(0, np.int64)
+    values, first, inverse, counts = tracer.compile(
+        lambda x: tnp.unique(x, True, True, True, size=2, fill_value=7)
+    )(none)
+    assert values.tolist() == [7, 7]
+    assert first.tolist() == counts.tolist() == [0, 0]
+    assert inverse.shape == (0,)
+    assert tnp.unique(none.reshape(0, 3), size=2, fill_value=7, axis=0).tolist() == [[7] * 3] * 2
+    assert tnp.union1d(none, none, size=2, fill_value=7).tolist() == [7, 7]
+    with pytest.raises(ArgumentError, match="size 2"):
+        tnp.unique(none, size=2)
+    with pytest.raises(ArgumentError, match="size 2"):
+        tnp.intersect1d(none, none, size=2)

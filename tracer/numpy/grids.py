@@ -22,6 +22,7 @@ from tracer.numpy.joining import stack
 from tracer.numpy.positions import nonzero
 from tracer.numpy.ranges import iota, linspace
 from tracer.numpy.rounding import clip
+from tracer.numpy.shaping import expand_dims
 
 _INT64 = as_dtype("int64")
 
@@ -285,8 +286,17 @@ def logspace(
     axis: int = 0,
 ) -> Array:
     """Return numbers whose logarithms to a base are evenly spaced; see `linspace`."""
-    result = power(as_array(base), linspace(start, stop, num, endpoint, axis=axis))
+    if promotion.weak_class(base) is None and as_array(base).ndim:
+        # Bases are along axes of the ends, beside the new one.
+        count = max(as_array(one).ndim for one in (start, stop, base))
+        start, stop, base = (_of_axes(as_array(one), count) for one in (start, stop, base))
+        base = expand_dims(base, axis)
+    result = power(base, linspace(start, stop, num, endpoint, axis=axis))
     return result if dtype is None else result.astype(dtype)
+
+
+def _of_axes(x: Array, count: int) -> Array:
+    return reshape(x, (1,) * (count - x.ndim) + x.shape)
 
 
 @beside_arguments
@@ -306,6 +316,8 @@ def geomspace(
         )
     wanted = None if dtype is None else as_dtype(dtype)
     ends = [np.asarray(end) for end in (start, stop)]
+    # NumPy does not know in what to compute bfloat16; that of float16 is float64.
+    ends = [end.astype(float) if end.dtype.kind == "V" else end for end in ends]
     numbers = np.geomspace(ends[0], ends[1], num, endpoint, wanted, axis)
     is_own = wanted is None and all(map(promotion.weak_class, (start, stop)))
     return from_host(promotion.as_default(numbers) if is_own else numbers)

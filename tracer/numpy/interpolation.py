@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
@@ -251,10 +253,12 @@ def _at(x: Array, axis: int, index: int) -> Array:
 
 
 def unwrap(
-    p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 6.283185307179586
+    p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: Any = 6.283185307179586
 ) -> Array:
     """Take jumps of more than half a period out of samples; see `numpy.unwrap`."""
     x = as_array(p)
+    if isinstance(period, np.signedinteger):
+        x, period = convert(x, promotion.result_type(x, period)), int(period)
     is_whole = x.dtype.kind in "bi" and promotion.weak_class(period) is int
     if is_whole:
         x = convert(x, promotion.weak_dtype(x.dtype, int))

@@ -18,6 +18,7 @@ from tracer.array.convert import as_array, broadcast, convert, normalize_axis, r
 from tracer.array.dispatch import apply, apply_many, compound, from_host
 from tracer.array.placement import beside_arguments
 from tracer.array.promotion import promote_types
+from tracer.errors import ArgumentError
 from tracer.ir import as_dtype
 from tracer.numpy.elementwise import where
 from tracer.numpy.joining import concatenate
@@ -117,6 +118,7 @@ def unique(
     else:
         number = normalize_axis(axis, x.ndim)
         shape, keys = (x.shape[number],), moveaxis(x, number, 0)
+    _require_fill("unique", count, keys, fill_value)
     others: list[Array] = []
     if return_index or return_inverse:
         values, first, inverse, counts = _unique(keys, size=count, equal_nan=bool(equal_nan))
@@ -129,6 +131,13 @@ def unique(
     others += [counts] * return_counts
     values = moveaxis(values, 0, number)
     return (values, *others) if others else values
+
+
+def _require_fill(name: str, size: int, keys: Array, fill_value: Any) -> None:
+    if size and not keys.shape[0] and fill_value is None:
+        raise ArgumentError(
+            f"{name} of no elements has none for a result of size {size}", mend="give fill_value="
+        )
 
 
 def _ordered(x: Array) -> tuple[Array, Array]:
@@ -161,6 +170,9 @@ def _begins(ordered: Array, *, equal_nan: bool) -> Array:
 
 
 def _at(x: Array, places: Array) -> Array:
+    if not x.shape[0]:
+        # What is not there is filled later.
+        return broadcast(scalar(0, x.dtype), places.shape + x.shape[1:])
     return take(x, places, axis=0, mode="promise_in_bounds")
 
 
@@ -289,10 +301,11 @@ def _combined(
         return from_host(function(concrete(name, x), concrete(name, y)))
     dtype = promote_types(x.dtype, y.dtype)
     x, y = convert(x, dtype), convert(y, dtype)
-    ordered = sort(concatenate([x, y]))
+    ordered, count = sort(concatenate([x, y])), checked_size(name, size)
+    _require_fill(name, count, ordered, fill_value)
     begins = _begins(ordered, equal_nan=True)
     chosen = logical_and(begins, rule(isin(ordered, x), isin(ordered, y)))
-    places = true_places(chosen, size=checked_size(name, size), fill=-1)
+    places = true_places(chosen, size=count, fill=-1)
     values = _at(ordered, where(places < 0, 0, places))
     # As in JAX the end repeats the smallest element when nothing else is asked for.
     filling = values[:1] if fill_value is None else full_of(values, fill_value)
