@@ -242,6 +242,7 @@ def test_betainc_of_small_parameters_next_to_one():
     assert special.beta(-2.0, -1.0) == -np.inf == scipy.special.beta(-2.0, -1.0)
 
 
+@pytest.mark.xla
 def test_betainc_with_all_mass_at_an_end():
     # They were NaN.
     x = np.array([0.0, 1e-10, 0.3, 0.9, 1.0])
