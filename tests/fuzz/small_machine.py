@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,6 +10,7 @@ from unittest import mock
 
 from tracer.lowering.devices import hardware
 from tracer.target import host_target
+from tracer.target.products import EigenTimes
 from tracer.target.tiles import Tiles
 
 
@@ -19,6 +21,7 @@ def small_machine() -> Iterator[None]:
     kernels = replace(
         found.kernels,
         tiles=Tiles(columns_bytes=1 << 9, tile_bytes=1 << 8, least_rows=1),
+        eigen=EigenTimes(worth=math.inf),
         scipy_transforms=1,
         scipy_lines=1,
         scipy_line=1,

@@ -25,6 +25,7 @@ LIBRARY_FUSIONS = (
     if HAS_LIBRARY_FUSIONS
     else {}
 )
+BY_EIGEN = lowering.eigen_options() if HAS_LIBRARY_FUSIONS else {}
 Types = Sequence[tuple[tuple[int, ...], str]]
 
 
@@ -46,6 +47,10 @@ def attention(q: Value, k: Value, v: Value) -> list[Value]:
     weights = ops.exponential(ops.subtract(scores, over_rows(largest)))
     total = ops.reduce_add(weights, axes=(2,))
     return [dot(ops.divide(weights, over_rows(total)), v, batch=1, lhs=2, rhs=1)]
+
+
+def products(x: Value, y: Value, *, batch: int, rhs: int) -> list[Value]:
+    return [dot(x, y, batch=batch, lhs=batch + 1, rhs=rhs)]
 
 
 def _spectrum(x: Value, order: tuple[int, int]) -> Value:
@@ -133,6 +138,16 @@ PROGRAMS: dict[str, Program] = {
         [((128, 256, 256), "f4")] * 2,
         {},
     ),
+    **{
+        f"{name} by Eigen": (partial(products, batch=batch, rhs=rhs), types, BY_EIGEN)
+        for name, batch, rhs, types in (
+            ("batched product", 1, 1, [((128, 256, 256), "f4")] * 2),
+            ("heads", 1, 2, [((64, 256, 64), "f4")] * 2),
+            ("long heads", 1, 2, [HEADS] * 2),
+            ("product", 0, 0, [((2048, 512), "f4"), ((512, 2048), "f4")]),
+            ("turned product", 0, 1, [((2000, 784), "f4"), ((3000, 784), "f4")]),
+        )
+    },
     "transposed product": (lambda x, y: [dot(x, y, lhs=0, rhs=0)], [((1500, 1500), "f4")] * 2, {}),
     "stable sort of pairs": (sorted_pairs, [((1_000_000,), "f8")], {}),
     "places by numpy": (sorted_pairs, [((1_000_000,), "f8")], {}),

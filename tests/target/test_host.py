@@ -82,6 +82,17 @@ def test_more_is_counted_where_numpy_sorts_slowly(
     assert (counted > Kernels().counted_steps) == is_slow
 
 
+@pytest.mark.parametrize(
+    ("flags", "goes"),
+    [("fpu avx512f amx_tile amx_int8", True), ("fpu avx512f avx512_vbmi2", False), ("", False)],
+)
+def test_products_go_to_eigen_on_processors_where_it_was_timed(
+    flags: str, goes: bool, tmp_path: Path
+) -> None:
+    tree(tmp_path, {"proc/cpuinfo": f"processor\t: 0\nflags\t\t: {flags}\n"})
+    assert (host_kernels(tmp_path).eigen is not None) == goes
+
+
 V2_NESTED = {
     "memory.max": "max",
     "a/memory.max": str(64 * MIB),

@@ -21,6 +21,7 @@ from tracer.optimizer.budget import may_go_on, spend
 from tracer.optimizer.candidates import Candidate, PlanningCache, candidate_row
 from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.model.liveness import node_count
+from tracer.optimizer.model.product_library import bytes_by_eigen, is_faster_by_eigen
 from tracer.optimizer.model.xla_order import bytes_in_any_order
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
@@ -77,8 +78,8 @@ class CandidateCompiler:
             donated=frozenset(task.donated),
             sink_bytes=mode.large_bytes,
         )
-        self.kernels = options.machine.kernels
-        self._compiling_nodes = options.machine.prices.compiling_nodes
+        self.machine = options.machine
+        self._compiling_nodes = self.machine.prices.compiling_nodes
         self.checkpoints = task.options.checkpoints
         self.final_passes = FinalPasses(options)
         self.planner = Planner(traced.graph, options, known)
@@ -226,7 +227,7 @@ class CandidateCompiler:
         """Compile a candidate in lanes, where that pays and keeps the limit."""
         on_mesh = self.placer is not None
         is_kept = self.checkpoints is not None
-        if on_mesh or is_kept or not self.kernels.lanes or not self.device.is_present:
+        if on_mesh or is_kept or not self.machine.kernels.lanes or not self.device.is_present:
             return None, candidate
         before = candidate
         candidate, lanes = self.final_passes.in_lanes(candidate)
@@ -277,7 +278,7 @@ class CandidateCompiler:
         loop computes again on purpose XLA moves out of it and stores, unless that is forbidden.
         """
         if self.limit is None:
-            yield {}
+            yield self._of_products(graph)
             return
         careful = lowering.memory_optimized_options(self.device.platform)
         inside = lowering.unmoved_code_options()
@@ -296,7 +297,14 @@ class CandidateCompiler:
             return [{}]
         # Its own order takes up to a tenth less time.
         is_roomy = bytes_in_any_order(graph) <= self.limit
-        return [{}, careful] if is_roomy else [careful, {}]
+        return [self._of_products(graph), careful] if is_roomy else [careful, {}]
+
+    def _of_products(self, graph: Graph) -> dict[str, Any]:
+        """Return the options of the library that multiplies faster, if there is room for it."""
+        if not is_faster_by_eigen(graph, self.machine):
+            return {}
+        is_roomy = self.limit is None or bytes_by_eigen(graph, self.machine) <= self.limit
+        return lowering.eigen_options() if is_roomy else {}
 
 
 __all__ = ["TENTH_LESS", "CandidateCompiler", "CompiledCandidate"]

@@ -60,7 +60,11 @@ from tracer.lowering.run.transfer import (
     to_dlpack,
     to_host,
 )
-from tracer.lowering.run.xla_options import memory_optimized_options, unmoved_code_options
+from tracer.lowering.run.xla_options import (
+    eigen_options,
+    memory_optimized_options,
+    unmoved_code_options,
+)
 from tracer.lowering.settings import SETTINGS, without, xla_defaults
 from tracer.lowering.shims import Buffer
 
@@ -93,6 +97,7 @@ __all__ = [
     "deserialize",
     "devices",
     "dlpack_device",
+    "eigen_options",
     "find_device",
     "free_bytes",
     "from_dlpack",

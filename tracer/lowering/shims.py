@@ -37,6 +37,12 @@ VERSION: tuple[int, ...] = tuple(jaxlib.version.__version_info__)
 PRODUCTS_BY_YNNPACK = VERSION >= (0, 10)
 """Whether XLA:CPU gives products to YNNPACK; before, all go to Eigen."""
 
+EIGEN_MAY_BE_FASTER = (0, 10) <= VERSION < (0, 11)
+"""Whether YNNPACK multiplies a batch pair by pair on one core, at half the pace of Eigen.
+
+With jaxlib 0.12 it takes 0.5 to 0.7 of Eigen's time for batches of heads, and more for others.
+"""
+
 LONG_VECTORS_ARE_SAFE = VERSION >= (0, 9, 2)
 """Whether LLVM keeps to its masks in loops over vectors of 512 bits.
 
@@ -267,6 +273,7 @@ def require_lapack() -> Callable[[str, np.dtype[Any]], str]:
 
 
 __all__ = [
+    "EIGEN_MAY_BE_FASTER",
     "LARGE_LOOPS_BECOME_FUNCTIONS",
     "LONG_VECTORS_ARE_SAFE",
     "PRODUCTS_BY_YNNPACK",

@@ -12,6 +12,7 @@ from tracer.target.cores import usable_cores, xla_threads
 from tracer.target.memory import usable_bytes
 from tracer.target.packing import Packing
 from tracer.target.processor import said_of_processor
+from tracer.target.products import EigenTimes
 from tracer.target.record import Kernels, Target
 
 _CACHES = "sys/devices/system/cpu/cpu0/cache"
@@ -20,6 +21,8 @@ _CACHE_BYTES_OF_CORE = 16 << 20
 """No processor has more for each core: the rest is the share of cores that others use."""
 _ZEN_4 = {"vendor_id": "AuthenticAMD", "cpu family": "25"}
 """Of Zen 3 too, which has no AVX-512."""
+_TILES_OF_INTEL = "amx_tile"
+"""Of Intel's servers from Sapphire Rapids on. Eigen's products were not timed on others."""
 _WIDE_VECTORS = {"X86_V4", "AVX512_SKX"}
 """NumPy's names for the instructions that its sorts of 32 and 64 bits use where it finds them."""
 _STEPS_FOR_SLOW_SORTS = 14
@@ -49,8 +52,10 @@ def host_kernels(root: Path = ROOT) -> Kernels:
     faster for more of them: one in 5,000,000 takes 13 ms and six 72, a sort 190.
     """
     kernels = Kernels()
-    is_zen_4 = said_of_processor(root).items() >= _ZEN_4.items()
-    if is_zen_4 and _WIDE_VECTORS & _vectors_of_numpy():
+    said = said_of_processor(root)
+    if _TILES_OF_INTEL in said.get("flags", "").split():
+        kernels = replace(kernels, eigen=EigenTimes())
+    if said.items() >= _ZEN_4.items() and _WIDE_VECTORS & _vectors_of_numpy():
         return replace(kernels, counted_steps=_STEPS_FOR_SLOW_SORTS)
     return kernels
 

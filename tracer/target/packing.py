@@ -30,6 +30,8 @@ class Packing:
         run on and knows no quota, so these can be more than `Target.cores`.
     at_once : int
         Kernels that pack at the same time: XLA:CPU runs what does not read each other side by side.
+    ynnpack : bool
+        YNNPACK multiplies what it takes; otherwise Eigen does.
     columns, columns_of_one : int
         Columns of the right operand that each thread of YNNPACK packs at a time, of a batch of
         products and of one.
@@ -70,6 +72,7 @@ class Packing:
 
     threads: int = 2
     at_once: int = 2
+    ynnpack: bool = True
     columns: int = 64
     columns_of_one: int = 32
     elements: int = 1 << 17
@@ -100,6 +103,8 @@ class Packing:
         """Bound the elements that YNNPACK packs; products with a vector have no packing."""
         if call.has_vector:
             return 0
+        if not self.ynnpack:
+            return self.by_eigen(call)
         each = self.columns_of_one if call.batch == 1 else self.columns
         at_a_time = max(each * self.threads, self.elements // max(1, call.inner))
         return call.batch * call.inner * min(call.columns, at_a_time)

@@ -60,6 +60,67 @@ class ProductPrices:
 
 
 @dataclass(frozen=True)
+class EigenTimes:
+    """What Eigen takes of YNNPACK's time for a product, by its kind.
+
+    Eigen's products of float32 are oneDNN's, with kernels of their own for each processor, and
+    products of a batch are spread over the cores where YNNPACK multiplies one pair after the other
+    (docs/memory-model.md, *Which library*). Measured with jaxlib 0.10.2 on two cores of an Intel
+    Xeon (Emerald Rapids), in loops that use their buffers again.
+
+    Attributes
+    ----------
+    single, batch, double : float
+        One product of float32, each of a batch, and any of float64.
+    alone : range
+        Elements of operands and result of each pair of a batch that YNNPACK keeps on one core.
+    of_alone : float
+        What Eigen takes for such a batch.
+    depth : int
+        Terms up to which both take as long.
+    turned_depth : int
+        Terms from which Eigen is slow to turn a right operand whose contracted axis is last.
+    turned : float
+        What that adds for each time that it has more columns than the left one has rows.
+    worth : float
+        The products of a program go to Eigen if they take less than this part of the time.
+    """
+
+    single: float = 0.87
+    batch: float = 1.0
+    double: float = 1.9
+    alone: range = range(1 << 16, 1 << 17)
+    of_alone: float = 0.6
+    depth: int = 64
+    turned_depth: int = 200
+    turned: float = 0.1
+    worth: float = 0.95
+
+    def share(self, call: ProductCall) -> float:
+        """Return what Eigen takes of YNNPACK's time, about."""
+        if not call.left_inner_last or call.has_vector:
+            return 1.0  # Either way it is not YNNPACK's.
+        if call.itemsize > _SINGLE:
+            return self.double
+        if call.batch > 1:
+            each = (call.left + call.right + call.result) // call.batch
+            return self.of_alone if each in self.alone else self.batch
+        if call.inner < self.depth:
+            return 1.0
+        if call.right_inner_last and call.inner >= self.turned_depth:
+            wider = call.columns / call.rows
+            return 1 + self.turned * wider if wider > 1 else self.single
+        return self.single if call.columns <= _WIDE * call.rows else 1.0
+
+
+_SINGLE = 4
+"""Bytes of a float32; of a float16 in a product, too."""
+
+_WIDE = 4
+"""From so many times as many columns as rows on, neither library is faster."""
+
+
+@dataclass(frozen=True)
 class ProductForm:
     """One way to write a product.
 
@@ -191,4 +252,4 @@ def _by_ynnpack(call: ProductCall, prices: ProductPrices, packing: Packing) -> f
     return each * call.right + is_paged * nbytes * prices.page_byte
 
 
-__all__ = ["PLAIN", "ProductForm", "ProductMemory", "ProductPrices", "choose_form"]
+__all__ = ["PLAIN", "EigenTimes", "ProductForm", "ProductMemory", "ProductPrices", "choose_form"]

@@ -24,6 +24,7 @@ from tracer.ir.library_calls import (
 from tracer.target.interleaving import Interleaving
 from tracer.target.packing import Packing
 from tracer.target.products import (
+    EigenTimes,
     ProductForm,
     ProductMemory,
     ProductPrices,
@@ -181,6 +182,8 @@ class Kernels:
         with YNNPACK; jaxlib before 0.10 multiplies everything with Eigen.
     barriers_turn_matrices : bool
         Behind a barrier a matrix may lie by columns. So it is from jaxlib 0.11 on.
+    eigen : EigenTimes or None
+        When the products of a program go to Eigen instead; None: never.
     packed_extremes : bool
         The place of an extreme is found over integers that hold value and place: reductions of
         pairs are not vectorised.
@@ -251,6 +254,7 @@ class Kernels:
     summed_product: int = 8
     summed_batch: int = 16
     products_by_rows: bool = True
+    eigen: EigenTimes | None = None
     barriers_turn_matrices: bool = False
     packed_extremes: bool = True
     top_k_in_stages: bool = True

@@ -37,6 +37,7 @@ def _host() -> Target:
     kernels = replace(
         found.kernels,
         products_by_rows=shims.PRODUCTS_BY_YNNPACK,
+        eigen=found.kernels.eigen if shims.EIGEN_MAY_BE_FASTER else None,
         barriers_turn_matrices=shims.VERSION >= (0, 11),
     )
     return replace(found, kernels=kernels)

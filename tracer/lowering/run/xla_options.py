@@ -51,6 +51,17 @@ def unmoved_code_options() -> dict[str, Any]:
     return {"xla_disable_hlo_passes": "while-loop-invariant-code-motion"}
 
 
+def eigen_options() -> dict[str, Any]:
+    """Return the compile options with which Eigen multiplies what YNNPACK would.
+
+    Returns
+    -------
+    dict
+        For `compile_graph(..., options=...)`.
+    """
+    return {"xla_cpu_experimental_ynn_fusion_type": ""} if is_on("products by Eigen") else {}
+
+
 def default_options(platform: str) -> dict[str, Any]:
     """Return the options that every program is compiled with, unless the caller sets them.
 

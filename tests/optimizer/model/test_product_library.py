@@ -1,0 +1,89 @@
+"""Which library multiplies a program's matrices, by the record and the time model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tracer.array.trace import trace
+from tracer.ir import Graph, ShapeDtype
+from tracer.ir.library_calls import ProductCall
+from tracer.optimizer.final_passes import legalized
+from tracer.optimizer.model.product_library import bytes_by_eigen, is_faster_by_eigen
+from tracer.optimizer.model.xla_order import bytes_in_any_order
+from tracer.optimizer.pipeline import Context, PlannerOptions
+from tracer.target import Kernels, Target
+from tracer.target.products import EigenTimes
+
+MACHINE = Target(kernels=Kernels(eigen=EigenTimes()))
+
+
+def graph_of(function: Callable[..., Any], *shapes: tuple[int, ...], dtype: str) -> Graph:
+    """Return a program in the forms that are compiled."""
+    graph = trace(function, [ShapeDtype(shape, dtype) for shape in shapes]).graph
+    return legalized(graph, Context(PlannerOptions(machine=MACHINE)))[0]
+
+
+def heads(q: Any, k: Any) -> Any:
+    return tnp.tanh(q @ k.transpose(0, 2, 1))
+
+
+def turned(x: Any, y: Any) -> Any:
+    return tnp.tanh(x @ y.T)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "dtype", "wanted"),
+    [
+        (heads, [(16, 256, 64)] * 2, "float32", True),
+        (heads, [(16, 256, 64)] * 2, "float16", True),
+        (heads, [(16, 256, 64)] * 2, "float64", False),
+        (heads, [(16, 1024, 64)] * 2, "float32", False),
+        (turned, [(2048, 512), (512, 512)], "float32", True),
+        (turned, [(200, 512), (5000, 512)], "float32", False),  # five times the time
+        (turned, [(5000, 8), (5000, 8)], "float32", False),
+        (turned, [(500, 512), (1, 512)], "float32", False),  # a vector
+        (lambda x, y: tnp.tanh(x) + y, [(50, 512)] * 2, "float32", False),
+    ],
+)
+def test_the_record_decides(
+    function: Callable[..., Any], shapes: list[tuple[int, ...]], dtype: str, wanted: bool
+) -> None:
+    graph = graph_of(function, *shapes, dtype=dtype)
+    assert is_faster_by_eigen(graph, MACHINE) == wanted
+    assert not is_faster_by_eigen(graph, Target())
+
+
+def test_products_in_loops_weigh_as_often_as_they_run() -> None:
+    """One product that Eigen takes five times as long for, and many that it is faster for."""
+
+    def program(x: Any, y: Any, *, trips: int) -> Any:
+        step = lambda c: (c[0] + 1, tnp.tanh(c[1] @ c[1]))
+        loop = tracer.while_loop(lambda c: c[0] < trips, step, (0, x.T @ x))
+        return tnp.tanh(x @ y.T).sum(), loop[1]
+
+    shapes = [(200, 512), (5000, 512)]
+    for trips, wanted in ((1, False), (1000, True)):
+        graph = graph_of(
+            lambda *args, trips=trips: program(*args, trips=trips), *shapes, dtype="float32"
+        )
+        assert is_faster_by_eigen(graph, MACHINE) == wanted
+
+
+def test_what_eigen_packs_is_counted() -> None:
+    graph = graph_of(turned, (2048, 512), (512, 512), dtype="float32")
+    call = ProductCall(1, 2048, 512, 512, 4, right_inner_last=True)
+    more = MACHINE.packing.by_eigen(call) - MACHINE.packing.by_ynnpack(call)
+    assert more > 0
+    assert bytes_by_eigen(graph, MACHINE) - bytes_in_any_order(graph) == 4 * more
+
+
+def test_products_that_ynnpack_leaves_take_as_long() -> None:
+    times = EigenTimes()
+    left_turned = ProductCall(1, 512, 512, 512, 4, left_inner_last=False)
+    assert times.share(left_turned) == times.share(replace(left_turned, itemsize=8)) == 1
