@@ -77,7 +77,7 @@ class Planned:
         def run() -> Any:
             leaves = tracer.tree.leaves(self.inputs)
             buffers = [leaf._buffer for leaf in leaves]
-            results = changed.execute(*buffers, *changed.captured_buffers())
+            results = changed.execute(*buffers, *(x._buffer for x in changed.captured))
             for result in results:
                 result.block_until_ready()
             return results
@@ -121,7 +121,11 @@ def compilations() -> Iterator[dict[int, Mapping[str, Any]]]:
 
 def options_without(options: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out the options that the planner chose and that a setting which is off asks for."""
-    asked = {**lowering.memory_optimized_options(), **lowering.unmoved_code_options()}
+    asked = {
+        **lowering.memory_optimized_options(),
+        **lowering.unmoved_code_options(),
+        **lowering.eigen_options(),
+    }
     return {key: value for key, value in options.items() if asked.get(key) == value}
 
 
@@ -248,6 +252,13 @@ def wrong(results: dict[str, dict[str, Row]]) -> list[str]:
     ]
 
 
+def not_run(results: dict[str, dict[str, Row]]) -> list[str]:
+    """Return the programs that did not run with all settings, and why."""
+    return [
+        f"{name}: {rows['']['failed']}" for name, rows in results.items() if "failed" in rows[""]
+    ]
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(
@@ -285,6 +296,8 @@ def main() -> None:
             options.json.write_text(text, encoding="utf-8")
     print("\n".join(table(results)))
     print("wrong values:", "; ".join(wrong(results)) or "none")
+    if failures := not_run(results):
+        sys.exit("did not run: " + "; ".join(failures))
     if options.markdown is not None:
         write(options.markdown, results, options.size)
 

@@ -79,6 +79,11 @@ def sums_of_broadcasts(fw: Framework) -> Callable[..., Any]:
     return function
 
 
+def heads(fw: Framework) -> Callable[..., Any]:
+    """Return the products of attention, without what is between them."""
+    return lambda q, k, v: fw.numpy.abs(q @ k.transpose(0, 2, 1)) @ v
+
+
 def _workload(program: Program, shapes: Shapes, limit: str | None, dtype: str) -> Workload:
     def inputs(rng: np.random.Generator) -> tuple[Any, ...]:
         return tuple(rng.standard_normal(shape).astype(dtype) for shape in shapes)
@@ -111,6 +116,7 @@ OWN_PROGRAMS = {
     ),
     "3 best of 12": _workload(best_of_short_rows(3), ((200_000, 12),), "1GB", "float32"),
     "10 best of 30": _workload(best_of_short_rows(10), ((20_000, 30),), "1GB", "float32"),
+    "heads of 256 words": _workload(heads, ((64, 256, 64),) * 3, "1GB", "float32"),
     "maxima of masked rows": _workload(maxima_of_masked_rows, ((3000, 3000),), "1GB", "float32"),
     "sums of broadcasts": _workload(
         sums_of_broadcasts, ((3000,), (3000,), (3000, 3000)), "1GB", "float32"

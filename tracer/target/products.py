@@ -70,12 +70,11 @@ class EigenTimes:
 
     Attributes
     ----------
-    single, batch, double : float
-        One product of float32, each of a batch, and any of float64.
-    alone : range
-        Elements of operands and result of each pair of a batch that YNNPACK keeps on one core.
-    of_alone : float
-        What Eigen takes for such a batch.
+    single, double : float
+        One product of float32, and any of float64.
+    batches : tuple of (float, float)
+        Of batches: up to how many elements of operands and result of each pair, the share. In the
+        middle YNNPACK keeps a pair on one core.
     depth : int
         Terms up to which both take as long.
     turned_depth : int
@@ -87,10 +86,10 @@ class EigenTimes:
     """
 
     single: float = 0.87
-    batch: float = 1.0
     double: float = 1.9
-    alone: range = range(1 << 16, 1 << 17)
-    of_alone: float = 0.6
+    batches: tuple[tuple[float, float], ...] = (
+        (4e4, 1.0), (6e4, 0.8), (1.5e5, 0.6), (2.2e5, 0.8), (math.inf, 1.0)
+    )  # fmt: skip
     depth: int = 64
     turned_depth: int = 200
     turned: float = 0.1
@@ -104,7 +103,7 @@ class EigenTimes:
             return self.double
         if call.batch > 1:
             each = (call.left + call.right + call.result) // call.batch
-            return self.of_alone if each in self.alone else self.batch
+            return next(share for most, share in self.batches if each <= most)
         if call.inner < self.depth:
             return 1.0
         if call.right_inner_last and call.inner >= self.turned_depth:
