@@ -30,7 +30,7 @@ from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.pipeline import Context, PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.rewrite.chains import force_order
+from tracer.optimizer.schedule.control_dependences import force_order
 from tracer.units import format_bytes
 
 HEADER = ("program", "order", "predicted", "XLA's count", "measured", "seconds")

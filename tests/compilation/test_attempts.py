@@ -72,7 +72,8 @@ def test_xlas_own_order_comes_first_where_there_is_room(counted: list[Any]) -> N
     own = tracer.compile(tracer.grad(layers)).plan(WEIGHTS, X).compiled_bytes
     assert own is not None
     roomy = tracer.compile(tracer.grad(layers), memory_limit=5 * own).plan(WEIGHTS, X)
-    assert (counted, roomy.compiled_bytes) == ([{}, {}], own)
+    assert all(options in ({}, lowering.eigen_options()) for options in counted)
+    assert (len(counted), roomy.compiled_bytes) == (2, own)
     counted.clear()
     tight = tracer.compile(tracer.grad(layers), memory_limit=own + 1000).plan(WEIGHTS, X)
     assert counted == [lowering.memory_optimized_options()]
