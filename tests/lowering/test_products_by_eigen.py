@@ -87,6 +87,16 @@ def test_nan_and_infinity_stay(where: int) -> None:
         np.testing.assert_allclose(found, inputs[0] @ inputs[1], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(100, 33), (513, 300), (777, 100)])
+def test_products_of_an_array_with_itself_are_symmetric(shape: tuple[int, int]) -> None:
+    """And rows that are there twice have the same products: distances of them are zero."""
+    (x,) = inputs_of((shape,), "float32")
+    twice = np.concatenate([x, x])
+    (found,) = by_eigen(trace(lambda x: x @ x.T, [twice]).graph, [twice])
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_array_equal(found[: len(x), : len(x)], found[len(x) :, : len(x)])
+
+
 def test_a_program_is_compiled_for_the_library_that_the_record_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
