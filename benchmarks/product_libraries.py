@@ -10,12 +10,10 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from benchmarks.products import TRIPS, Case, looped
+from benchmarks.products import Case, prepare
 from tracer import lowering
 from tracer.ir.library_calls import ProductCall
 from tracer.target.products import EigenTimes
@@ -36,26 +34,9 @@ SIZES = (
 """Layout, batch (0: none), m, k, n."""
 
 
-def run_of(case: Case, options: Mapping[str, Any]) -> Any:
-    """Return a call without arguments that runs a loop of products and returns its seconds."""
-    executable = lowering.compile_graph(looped(case), options=options)
-    generator = np.random.default_rng(0)
-    buffers = [
-        lowering.to_device(generator.random(case.shape(letters)).astype(case.dtype))
-        for letters in case.operands
-    ]
-
-    def run() -> float:
-        start = time.perf_counter()
-        executable(*buffers)[0].block_until_ready()
-        return (time.perf_counter() - start) / TRIPS
-
-    return run
-
-
 def share(case: Case, seconds: float) -> tuple[float, float]:
     """Return GF/s by YNNPACK and Eigen's share of its time, medians of turns for some seconds."""
-    runs = run_of(case, {}), run_of(case, lowering.eigen_options())
+    runs = prepare(case), prepare(case, options=lowering.eigen_options())
     for run in runs:
         run()
     taken: list[tuple[float, ...]] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,17 +99,17 @@ def looped(case: Case) -> Graph:
     count = ShapeDtype((), np.int32)
     with Builder() as builder:
         step, *_ = [builder.input(type) for type in (count, *types)]
-        limit = ops.constant(value=np.int32(TRIPS))
+        limit = ops.constant(value=np.array(TRIPS, np.int32))
         condition = builder.finish([ops.compare(step, limit, direction="LT")])
     with Builder() as builder:
         step, x, y, _ = (builder.input(type) for type in (count, *types))
         now, x_, y_ = ops.optimization_barrier(step, x, y)
-        following = ops.add(now, ops.constant(value=np.int32(1)))
+        following = ops.add(now, ops.constant(value=np.array(1, np.int32)))
         body = builder.finish([following, x, y, multiply(case, x_, y_)])
     with Builder() as builder:
         operands = [builder.input(type) for type in types[:2]]
         zero = ops.constant(value=np.zeros(types[2].shape, types[2].dtype))
-        start = ops.constant(value=np.int32(0))
+        start = ops.constant(value=np.array(0, np.int32))
         results = ops.while_(start, *operands, zero, condition=condition, body=body)
         return builder.finish([results[3]])
 
@@ -119,10 +120,12 @@ def legal(graph: Graph) -> Graph:
     return legalized(graph, Context(options))[0]
 
 
-def prepare(case: Case, *, chosen: bool) -> Any:
-    """Return a call without arguments that runs the loop and waits."""
+def prepare(
+    case: Case, *, chosen: bool = False, options: Mapping[str, Any] | None = None
+) -> Callable[[], float]:
+    """Return a call that runs the loop, waits, and returns the seconds of one product."""
     graph = looped(case)
-    executable = lowering.compile_graph(legal(graph) if chosen else graph)
+    executable = lowering.compile_graph(legal(graph) if chosen else graph, options=options)
     generator = np.random.default_rng(0)
     dtype = ml_dtypes.bfloat16 if case.dtype == "bfloat16" else case.dtype
     buffers = [
