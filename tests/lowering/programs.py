@@ -134,7 +134,7 @@ PROGRAMS: dict[str, Program] = {
         LIBRARY_FUSIONS,
     ),
     "batched product": (
-        lambda x, y: [dot(x, y, batch=1, lhs=2, rhs=1)],
+        partial(products, batch=1, rhs=1),
         [((128, 256, 256), "f4")] * 2,
         {},
     ),

@@ -145,7 +145,7 @@ def test_all_options_are_in_the_list():
     passes += xla_options.unmoved_code_options()["xla_disable_hlo_passes"].split(",")
     for name in passes:
         assert name in known
-    for option, value in options.items():
+    for option, value in (*options.items(), *xla_options.eigen_options().items()):
         assert f"{option}={value}" in known
 
 
@@ -154,6 +154,7 @@ def test_with_all_settings_off_the_options_are_xla_s_own():
         assert chosen_options("cpu", {}) == {"xla_disable_hlo_passes": ""}
         assert xla_options.memory_optimized_options("cpu") == {}
         assert xla_options.unmoved_code_options() == {}
+        assert xla_options.eigen_options() == {}
         assert xla_options.loop_options("cpu") == {}
 
 

@@ -233,6 +233,11 @@ def _reshape(x: Array, *, shape: tuple[int, ...]) -> Array:
     return apply(ops.reshape, x, shape=shape)
 
 
+def with_ndim(x: Array, ndim: int) -> Array:
+    """Return `x` with axes of size one in front, up to so many axes."""
+    return reshape(x, (1,) * (ndim - x.ndim) + x.shape)
+
+
 def transpose(x: Array, permutation: tuple[int, ...]) -> Array:
     """Permute the axes; `x` itself when they stay."""
     if permutation == tuple(range(x.ndim)):

@@ -17,8 +17,8 @@ from tracer.array.convert import (
     convert,
     holds_arrays,
     host_array,
-    reshape,
     scalar,
+    with_ndim,
 )
 from tracer.array.dispatch import from_host
 from tracer.array.placement import beside_arguments
@@ -71,9 +71,7 @@ def array(
     result = asarray(object, dtype, order, device=device)
     if result is object and copy:
         result = result.copy()
-    if result.ndim < ndmin:
-        result = reshape(result, (1,) * (ndmin - result.ndim) + result.shape)
-    return result
+    return with_ndim(result, ndmin)
 
 
 def asarray(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, as_written, normalize_axis, reshape
+from tracer.array.convert import as_array, as_written, normalize_axis, with_ndim
 from tracer.array.dispatch import from_host
 from tracer.array.promotion import as_default
 from tracer.errors import DTypeError, ShapeError
@@ -90,7 +90,7 @@ def insert(
     size = x.shape[number]
     places = _places("insert", obj, size)
     new = as_written(values, x.dtype)
-    new = reshape(new, (1,) * (x.ndim - new.ndim) + new.shape)
+    new = with_ndim(new, x.ndim)
     if places.ndim == 0:  # a single position: the first axis of the values is the axis
         new = moveaxis(new, 0, number)
     # One place takes all slices of the values, several take one each.
@@ -175,8 +175,7 @@ def _collect(arrays: Any, leaves: list[Array]) -> None:
 
 def _joined(arrays: Any, depth: int, ndim: int) -> Array:
     if depth == 0:
-        leaf = as_array(arrays)
-        return reshape(leaf, (1,) * (ndim - leaf.ndim) + leaf.shape)
+        return with_ndim(as_array(arrays), ndim)
     return concatenate([_joined(part, depth - 1, ndim) for part in arrays], ndim - depth)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, as_shape, convert, reshape
+from tracer.array.convert import as_array, as_shape, convert, reshape, with_ndim
 from tracer.array.dispatch import from_host
 from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, DTypeError, ShapeError, shown
@@ -289,14 +289,10 @@ def logspace(
     if promotion.weak_class(base) is None and as_array(base).ndim:
         # Bases are along axes of the ends, beside the new one.
         count = max(as_array(one).ndim for one in (start, stop, base))
-        start, stop, base = (_of_axes(as_array(one), count) for one in (start, stop, base))
+        start, stop, base = (with_ndim(as_array(one), count) for one in (start, stop, base))
         base = expand_dims(base, axis)
     result = power(base, linspace(start, stop, num, endpoint, axis=axis))
     return result if dtype is None else result.astype(dtype)
-
-
-def _of_axes(x: Array, count: int) -> Array:
-    return reshape(x, (1,) * (count - x.ndim) + x.shape)
 
 
 @beside_arguments

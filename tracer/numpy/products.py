@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, normalize_axis, reshape
+from tracer.array.convert import as_array, normalize_axis, reshape, with_ndim
 from tracer.errors import ShapeError
 from tracer.numpy.contraction import matmul
 from tracer.numpy.elementwise import conjugate
@@ -18,8 +18,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """Return the Kronecker product: blocks of `b`, each times an element of `a`."""
     x, y = as_array(a), as_array(b)
     ndim = max(x.ndim, y.ndim)
-    x = reshape(x, (1,) * (ndim - x.ndim) + x.shape)
-    y = reshape(y, (1,) * (ndim - y.ndim) + y.shape)
+    x, y = with_ndim(x, ndim), with_ndim(y, ndim)
     spread_x = reshape(x, tuple(size for n in x.shape for size in (n, 1)))
     spread_y = reshape(y, tuple(size for n in y.shape for size in (1, n)))
     sizes = tuple(n * m for n, m in zip(x.shape, y.shape, strict=True))

@@ -192,7 +192,7 @@ def _beta_value(a: Array, b: Array, x: Array) -> Array:
 
 
 def _beta_near_one(a: Array, b: Array, rest: Array) -> Array:
-    """Return betainc(a, b, 1 - rest) of a small b, for rest below 0.01 and about 1 / a.
+    """Return betainc(a, b, 1 - rest) of a small b, for rest at most 0.01 and (b + 1) / (a + b + 2).
 
     The other tail is rest^b / (b B(a, b)) times the series of 2F1(b, 1 - a; b + 1; rest).
     Both factors are kept as what they differ from one by.

@@ -14,7 +14,7 @@ from tracer.target.memory import (
     xla_address_space,
 )
 from tracer.target.packing import Packing
-from tracer.target.processor import said_of_processor
+from tracer.target.processor import features_of, said_of_processor
 from tracer.target.record import (
     DEFAULT_TARGET,
     Kernels,
@@ -36,6 +36,7 @@ __all__ = [
     "accelerator",
     "address_space_left",
     "current_target",
+    "features_of",
     "free_bytes",
     "host_packing",
     "host_target",

@@ -11,7 +11,7 @@ from tracer.target.control_groups import ROOT
 from tracer.target.cores import usable_cores, xla_threads
 from tracer.target.memory import usable_bytes
 from tracer.target.packing import Packing
-from tracer.target.processor import said_of_processor
+from tracer.target.processor import features_of, said_of_processor
 from tracer.target.products import EigenTimes
 from tracer.target.record import Kernels, Target
 
@@ -53,7 +53,7 @@ def host_kernels(root: Path = ROOT) -> Kernels:
     """
     kernels = Kernels()
     said = said_of_processor(root)
-    if _TILES_OF_INTEL in said.get("flags", "").split():
+    if _TILES_OF_INTEL in features_of(said):
         kernels = replace(kernels, eigen=EigenTimes())
     if said.items() >= _ZEN_4.items() and _WIDE_VECTORS & _vectors_of_numpy():
         return replace(kernels, counted_steps=_STEPS_FOR_SLOW_SORTS)

@@ -103,8 +103,6 @@ class Packing:
         """Bound the elements that YNNPACK packs; products with a vector have no packing."""
         if call.has_vector:
             return 0
-        if not self.ynnpack:
-            return self.by_eigen(call)
         each = self.columns_of_one if call.batch == 1 else self.columns
         at_a_time = max(each * self.threads, self.elements // max(1, call.inner))
         return call.batch * call.inner * min(call.columns, at_a_time)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -21,4 +22,9 @@ def said_of_processor(root: Path = ROOT) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in lines}
 
 
-__all__ = ["said_of_processor"]
+def features_of(said: Mapping[str, str]) -> frozenset[str]:
+    """Return the instruction sets that a processor is said to have; none if that is not known."""
+    return frozenset(said.get("flags", "").split())
+
+
+__all__ = ["features_of", "said_of_processor"]

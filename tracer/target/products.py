@@ -188,7 +188,8 @@ def product_memory(call: ProductCall, prices: ProductPrices, packing: Packing) -
     """Bound what a product stores, in its fastest form."""
     form = choose_form(call, prices, packing)
     ordered = _ordered(form, call)
-    by_library = packing.by_ynnpack if ordered.left_inner_last else packing.by_eigen
+    is_by_ynnpack = packing.ynnpack and ordered.left_inner_last
+    by_library = packing.by_ynnpack if is_by_ynnpack else packing.by_eigen
     at_a_time = by_library(ordered) * call.itemsize
     return ProductMemory(
         _transposed(form, call) * call.itemsize,

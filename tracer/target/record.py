@@ -117,6 +117,11 @@ class Prices:
         """Operations of a matrix product that take as long as one of others, a power of two."""
         return 1 << round(math.log2(max(1.0, self.product_rate / self.vector_rate)))
 
+    def product_seconds(self, flops: float, elements: int, itemsize: int) -> float:
+        """Return about how long one core takes for products of so many elements in all."""
+        width = max(1.0, itemsize / 4)
+        return flops / self.product_rate * width + elements * self.product_element_seconds
+
 
 @dataclass(frozen=True)
 class Storage:

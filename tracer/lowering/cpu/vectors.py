@@ -7,7 +7,7 @@ from typing import Any
 from tracer.lowering import shims
 from tracer.lowering.cpu.vector_check import vectors_are_right
 from tracer.lowering.devices.registry import devices
-from tracer.target import said_of_processor
+from tracer.target import features_of, said_of_processor
 
 _OPTIONS = {"xla_cpu_prefer_vector_width": 512}
 _FAST_AT_FULL_WIDTH = "avx512_vbmi2"
@@ -47,7 +47,7 @@ def _are_right() -> bool:
 
 def cpu_features() -> frozenset[str]:
     """Return the instruction sets that the machine says it has (Linux); none if it does not."""
-    return frozenset(said_of_processor().get("flags", "").split())
+    return features_of(said_of_processor())
 
 
 def cpu_model() -> str:

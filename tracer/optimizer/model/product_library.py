@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tracer.ir import Graph, Node
+from tracer.ir import Graph
 from tracer.ir.library_calls import ProductCall
-from tracer.optimizer.model.costs import run_cost
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.optimizer.model.xla_order import bytes_in_any_order
 from tracer.target import Target, planned_for
@@ -46,21 +45,15 @@ def bytes_by_eigen(graph: Graph, machine: Target) -> int:
 def _products(graph: Graph, machine: Target) -> Iterator[tuple[ProductCall, float]]:
     """Yield products with the seconds that all their runs take by YNNPACK, about."""
     for node in graph.nodes:
-        for body in node.body_graphs:
+        if node.body_graphs:
             trips = trip_count(node) or 1
-            for call, seconds in _products(body, machine):
-                yield call, trips * seconds
-        if not node.body_graphs:
-            yield from _product(node, machine)
-
-
-def _product(node: Node, machine: Target) -> Iterator[tuple[ProductCall, float]]:
-    cost, prices = run_cost(node), machine.prices
-    for call in cost.calls:
-        if isinstance(call, ProductCall):
-            width = call.itemsize / 4
-            elements = call.result * prices.product_element_seconds
-            yield call, call.flops / prices.product_rate * width + elements
+            for body in node.body_graphs:
+                for call, seconds in _products(body, machine):
+                    yield call, trips * seconds
+        else:
+            calls = (call for call in node.cost.calls if isinstance(call, ProductCall))
+            for call in calls:
+                yield call, machine.prices.product_seconds(call.flops, call.result, call.itemsize)
 
 
 __all__ = ["bytes_by_eigen", "is_faster_by_eigen"]

@@ -69,12 +69,12 @@ class _Kernels:
     def _priced(self, node: Node) -> float:
         prices, cost = self.machine.prices, run_cost(node)
         cores = self.machine.cores if cost.flops > prices.parallel_flops else 1
-        width = max(1.0, node.types[0].dtype.itemsize / 4)
+        itemsize = node.types[0].dtype.itemsize
+        width = max(1.0, itemsize / 4)
         seconds = (cost.flops - cost.product_flops) / prices.vector_rate * width / cores
         if cost.product_flops:
             elements = sum(type.size for type in node.types)
-            product = cost.product_flops / prices.product_rate * width
-            product += elements * prices.product_element_seconds
+            product = prices.product_seconds(cost.product_flops, elements, itemsize)
             seconds += product / min(cores, self._cores_of_product(cost))
         return seconds + cost.steps * prices.step_seconds
 
