@@ -21,15 +21,18 @@ from tracer.target.products import EigenTimes
 BY_ROWS, TURNED = "mk,kn->mn", "mk,nk->mn"
 SIZES = (
     *((TURNED, 32, words, 64, words) for words in (128, 160, 192, 256, 320, 384, 512, 1024)),
-    *((BY_ROWS, 32, words, words, 64) for words in (128, 256, 512)),
+    *((BY_ROWS, 32, words, words, 64) for words in (64, 128, 256, 512, 1024)),
+    *((layout, 16, 64, 256, 512) for layout in (BY_ROWS, TURNED)),
     *((BY_ROWS, 0, 2048, terms, 512) for terms in (8, 32, 100, 256, 512, 2048)),
-    (BY_ROWS, 0, 1024, 512, 2048),
+    *((BY_ROWS, 0, rows, 512, 2048) for rows in (64, 256, 512, 1024)),
     (BY_ROWS, 0, 512, 512, 4096),
     (BY_ROWS, 0, 5000, 512, 200),
+    (BY_ROWS, 0, 1024, 2000, 64),
     (TURNED, 0, 2048, 512, 512),
     (TURNED, 0, 512, 512, 4096),
     (TURNED, 0, 200, 512, 5000),
     (TURNED, 0, 200, 2048, 5000),
+    (TURNED, 0, 64, 1024, 2048),
 )
 """Layout, batch (0: none), m, k, n."""
 

@@ -85,8 +85,8 @@ def test_xlas_own_order_comes_first_where_there_is_room(counted: list[Any]) -> N
 def test_an_order_that_takes_more_than_was_predicted_is_not_the_last(
     counted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidate_compiler, "bytes_in_any_order", lambda _: 0)
+    monkeypatch.setattr(candidate_compiler, "most_bytes_by_default", lambda *_, **__: 0)
     plan = tracer.compile(tracer.grad(layers), memory_limit=LIMIT).plan(WEIGHTS, X)
-    assert counted[0] == {}
+    assert counted[0] in ({}, lowering.eigen_options())
     assert plan.compiled_bytes is not None
     assert plan.compiled_bytes <= 6_000_000

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -21,8 +22,8 @@ from tracer.optimizer.budget import may_go_on, spend
 from tracer.optimizer.candidates import Candidate, PlanningCache, candidate_row
 from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.model.liveness import node_count
-from tracer.optimizer.model.product_library import bytes_by_eigen, is_faster_by_eigen
-from tracer.optimizer.model.xla_order import bytes_in_any_order
+from tracer.optimizer.model.product_library import is_faster_by_eigen, packing_by_eigen
+from tracer.optimizer.model.xla_order import compiled_peak_bytes, most_bytes_by_default
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 
@@ -246,9 +247,11 @@ class CandidateCompiler:
     def _compile(self, graph: Graph, enough: int, most: int | None) -> lowering.Executable:
         """Compile with options that keep the limit; if none do, return the smallest program."""
         compiled: list[lowering.Executable] = []
+        is_tried = False  # By the library whose packing was predicted with the program.
         for options in islice(self._attempts(graph), most):
-            if compiled and not may_go_on():
+            if is_tried and not may_go_on():
                 break
+            is_tried = is_tried or not lowering.is_by_eigen(options)
             spend(self._compiling_nodes * node_count(graph))
             with progress.compiling():
                 execute = self._executable(graph, options)
@@ -278,7 +281,8 @@ class CandidateCompiler:
         loop computes again on purpose XLA moves out of it and stores, unless that is forbidden.
         """
         if self.limit is None:
-            yield self._of_products(graph)
+            is_faster = is_faster_by_eigen(graph, self.machine)
+            yield lowering.eigen_options() if is_faster else {}
             return
         careful = lowering.memory_optimized_options(self.device.platform)
         inside = lowering.unmoved_code_options()
@@ -295,16 +299,23 @@ class CandidateCompiler:
         assert self.limit is not None
         if not careful:
             return [{}]
+        donated = frozenset(self.donated)
+        most_bytes = partial(most_bytes_by_default, donated=donated)
         # Its own order takes up to a tenth less time.
-        is_roomy = bytes_in_any_order(graph) <= self.limit
-        return [self._of_products(graph), careful] if is_roomy else [careful, {}]
+        if most_bytes(graph) <= self.limit:
+            return [self._of_products(graph, most_bytes, self.limit), careful]
+        peak_bytes = partial(compiled_peak_bytes, donated=donated, for_memory=True)
+        eigen = self._of_products(graph, peak_bytes, int(TENTH_LESS * self.limit))
+        return [*([careful | eigen] if eigen else []), careful, {}]
 
-    def _of_products(self, graph: Graph) -> dict[str, Any]:
+    def _of_products(
+        self, graph: Graph, bytes_of: Callable[[Graph], int], room: int
+    ) -> dict[str, Any]:
         """Return the options of the library that multiplies faster, if there is room for it."""
         if not is_faster_by_eigen(graph, self.machine):
             return {}
-        is_roomy = self.limit is None or bytes_by_eigen(graph, self.machine) <= self.limit
-        return lowering.eigen_options() if is_roomy else {}
+        with packing_by_eigen(self.machine):
+            return lowering.eigen_options() if bytes_of(graph) <= room else {}
 
 
 __all__ = ["TENTH_LESS", "CandidateCompiler", "CompiledCandidate"]

@@ -9,7 +9,7 @@ from tracer.array.stored import StoredType
 from tracer.compilation.signature import Call
 from tracer.ir import Graph, Node, Value
 from tracer.ops.storage import ACCESSES, READS, TIMES_MEMORY
-from tracer.optimizer.model.trip_counts import trip_count
+from tracer.optimizer.model.trip_counts import run_count
 from tracer.target.record import Prices
 from tracer.units import format_bytes
 
@@ -66,9 +66,7 @@ def _moves(graph: Graph, known: Mapping[Value, int], count: int) -> Iterator[tup
 
 def _times(node: Node) -> int:
     """Return how often a body runs: in each trip of a loop, or on each device."""
-    if node.op is ops.while_:
-        return trip_count(node) or 1
-    return node.params["count"] if node.op is ops.shard else 1
+    return node.params["count"] if node.op is ops.shard else run_count(node)
 
 
 def _input_of(value: Value, known: Mapping[Value, int]) -> int | None:

@@ -62,6 +62,7 @@ from tracer.lowering.run.transfer import (
 )
 from tracer.lowering.run.xla_options import (
     eigen_options,
+    is_by_eigen,
     memory_optimized_options,
     unmoved_code_options,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "free_bytes",
     "from_dlpack",
     "get_sharded",
+    "is_by_eigen",
     "is_tuned",
     "is_uncommitted",
     "is_whole_here",

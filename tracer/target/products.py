@@ -59,6 +59,9 @@ class ProductPrices:
     small_share: int = 4
 
 
+Shares = tuple[tuple[float, float], ...]
+
+
 @dataclass(frozen=True)
 class EigenTimes:
     """What Eigen takes of YNNPACK's time for a product, by its kind.
@@ -70,29 +73,39 @@ class EigenTimes:
 
     Attributes
     ----------
-    single, double : float
-        One product of float32, and any of float64.
-    batches : tuple of (float, float)
-        Of batches: up to how many elements of operands and result of each pair, the share. In the
+    rows : tuple of (float, float)
+        Of one product of float32: up to how many rows of the left operand, the share.
+    pairs : tuple of (float, float)
+        Of batches of float32: up to how many multiplications in each pair, the share. In the
         middle YNNPACK keeps a pair on one core.
-    depth : int
-        Terms up to which both take as long.
-    turned_depth : int
-        Terms from which Eigen is slow to turn a right operand whose contracted axis is last.
+    narrow : float
+        The share of products, batches too, with many rows, many terms and few columns.
+    narrow_rows, narrow_terms, narrow_columns : int
+        From how many rows and terms on, and up to how many columns they are narrow.
+    depth, depth_of_pairs : int
+        Terms up to which both take as long, in one product and in batches.
     turned : float
-        What that adds for each time that it has more columns than the left one has rows.
+        What it adds, where the right operand's contracted axis is last, for each time that it has
+        more columns than the left one has rows.
+    turned_pairs : float
+        What that adds in batches, times the rows of the left operand.
+    double : float
+        The share of any product of float64.
     worth : float
         The products of a program go to Eigen if they take less than this part of the time.
     """
 
-    single: float = 0.87
-    double: float = 1.9
-    batches: tuple[tuple[float, float], ...] = (
-        (4e4, 1.0), (6e4, 0.8), (1.5e5, 0.6), (2.2e5, 0.8), (math.inf, 1.0)
-    )  # fmt: skip
+    rows: Shares = ((300, 1.15), (1000, 1.0), (math.inf, 0.87))
+    pairs: Shares = ((4e5, 1.0), (9e5, 0.85), (6e6, 0.65), (3e7, 0.87), (math.inf, 0.93))
+    narrow: float = 1.3
+    narrow_rows: int = 1000
+    narrow_terms: int = 300
+    narrow_columns: int = 128
     depth: int = 64
-    turned_depth: int = 200
-    turned: float = 0.1
+    depth_of_pairs: int = 32
+    turned: float = 0.13
+    turned_pairs: float = 29.0
+    double: float = 1.9
     worth: float = 0.95
 
     def share(self, call: ProductCall) -> float:
@@ -102,21 +115,33 @@ class EigenTimes:
         if call.itemsize > _SINGLE:
             return self.double
         if call.batch > 1:
-            each = (call.left + call.right + call.result) // call.batch
-            return next(share for most, share in self.batches if each <= most)
-        if call.inner < self.depth:
-            return 1.0
-        if call.right_inner_last and call.inner >= self.turned_depth:
-            wider = call.columns / call.rows
-            return 1 + self.turned * wider if wider > 1 else self.single
-        return self.single if call.columns <= _WIDE * call.rows else 1.0
+            share, turned = self._of_pairs(call), self.turned_pairs / call.rows
+        else:
+            share, turned = self._of_one(call), self.turned * call.columns / call.rows
+        return share + turned if call.right_inner_last else share
+
+    def _of_one(self, call: ProductCall) -> float:
+        if self._is_narrow(call):
+            return self.narrow
+        return _share_of(self.rows, call.rows) if call.inner > self.depth else 1.0
+
+    def _of_pairs(self, call: ProductCall) -> float:
+        if self._is_narrow(call):
+            return self.narrow
+        each = call.rows * call.inner * call.columns
+        return _share_of(self.pairs, each) if call.inner > self.depth_of_pairs else 1.0
+
+    def _is_narrow(self, call: ProductCall) -> bool:
+        is_deep = call.inner >= self.narrow_terms and call.rows >= self.narrow_rows
+        return is_deep and call.columns <= self.narrow_columns
+
+
+def _share_of(shares: Shares, size: int) -> float:
+    return next(share for most, share in shares if size <= most)
 
 
 _SINGLE = 4
 """Bytes of a float32; of a float16 in a product, too."""
-
-_WIDE = 4
-"""From so many times as many columns as rows on, neither library is faster."""
 
 
 @dataclass(frozen=True)

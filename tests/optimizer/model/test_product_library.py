@@ -14,7 +14,7 @@ from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
 from tracer.ir.library_calls import ProductCall
 from tracer.optimizer.final_passes import legalized
-from tracer.optimizer.model.product_library import bytes_by_eigen, is_faster_by_eigen
+from tracer.optimizer.model.product_library import is_faster_by_eigen, packing_by_eigen
 from tracer.optimizer.model.xla_order import bytes_in_any_order
 from tracer.optimizer.pipeline import Context, PlannerOptions
 from tracer.target import Kernels, Target
@@ -33,6 +33,10 @@ def heads(q: Any, k: Any) -> Any:
     return tnp.tanh(q @ k.transpose(0, 2, 1))
 
 
+def plain(x: Any, y: Any) -> Any:
+    return tnp.tanh(x @ y)
+
+
 def turned(x: Any, y: Any) -> Any:
     return tnp.tanh(x @ y.T)
 
@@ -45,6 +49,12 @@ def turned(x: Any, y: Any) -> Any:
         (heads, [(16, 256, 64)] * 2, "float64", False),
         (heads, [(16, 1024, 64)] * 2, "float32", False),
         (turned, [(2048, 512), (512, 512)], "float32", True),
+        (plain, [(2048, 512), (512, 512)], "float32", True),
+        (plain, [(200, 512), (512, 2000)], "float32", False),  # few rows
+        (plain, [(2048, 1024), (1024, 64)], "float32", False),  # narrow
+        (plain, [(8, 1024, 1024), (8, 1024, 64)], "float32", False),
+        (plain, [(16, 64, 256), (16, 256, 256)], "float32", True),
+        (plain, [(16, 64, 16), (16, 16, 1024)], "float32", False),  # few terms
         (turned, [(200, 512), (5000, 512)], "float32", False),  # five times the time
         (turned, [(5000, 8), (5000, 8)], "float32", False),
         (turned, [(500, 512), (1, 512)], "float32", False),  # a vector
@@ -63,9 +73,9 @@ def test_products_in_loops_weigh_as_often_as_they_run() -> None:
     """One product that Eigen takes five times as long for, and many that it is faster for."""
 
     def program(x: Any, y: Any, *, trips: int) -> Any:
-        step = lambda c: (c[0] + 1, tnp.tanh(c[1] @ c[1]))
-        loop = tracer.while_loop(lambda c: c[0] < trips, step, (0, x.T @ x))
-        return tnp.tanh(x @ y.T).sum(), loop[1]
+        weights = x.T @ x
+        loop = tracer.fori_loop(0, trips, lambda _, c: tnp.tanh(c @ weights), y)
+        return tnp.tanh(x @ y.T).sum(), loop
 
     shapes = [(200, 512), (5000, 512)]
     for trips, wanted in ((1, False), (1000, True)):
@@ -80,7 +90,9 @@ def test_what_eigen_packs_is_counted() -> None:
     call = ProductCall(1, 2048, 512, 512, 4, right_inner_last=True)
     more = MACHINE.packing.by_eigen(call) - MACHINE.packing.by_ynnpack(call)
     assert more > 0
-    assert bytes_by_eigen(graph, MACHINE) - bytes_in_any_order(graph) == 4 * more
+    by_ynnpack = bytes_in_any_order(graph)
+    with packing_by_eigen(MACHINE):
+        assert bytes_in_any_order(graph) - by_ynnpack == 4 * more
 
 
 def test_products_that_ynnpack_leaves_take_as_long() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import tracer
 import tracer.numpy as tnp
 from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
@@ -55,3 +56,21 @@ def test_the_first_values_are_new_pages() -> None:
 def test_values_that_stay_alive_are_all_new_pages() -> None:
     more = seconds_for_one_more(kept=True) - seconds_for_one_more(kept=False)
     assert 0.9 * FRESH_SECONDS < more < 1.1 * FRESH_SECONDS
+
+
+@pytest.mark.parametrize("kind", ["while", "scan"])
+def test_a_loop_takes_as_long_as_all_its_trips(kind: str) -> None:
+    """A scan counted as one step, so that what its body takes decided nothing."""
+
+    def program(x: Any, weights: Any, *, trips: int) -> Any:
+        step = lambda c: tnp.tanh(c @ weights)
+        if kind == "scan":
+            return tracer.scan(lambda c, _: (step(c), None), x, None, length=trips)[0]
+        return tracer.while_loop(lambda c: c[0] < trips, lambda c: (c[0] + 1, step(c[1])), (0, x))
+
+    def seconds(trips: int) -> float:
+        graph = trace(lambda *args: program(*args, trips=trips), types).graph
+        return estimate_seconds(graph, MACHINE)
+
+    types = [ShapeDtype((ROWS, COLUMNS), "float32"), ShapeDtype((COLUMNS, COLUMNS), "float32")]
+    assert seconds(1000) > 400 * seconds(2)

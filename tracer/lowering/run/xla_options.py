@@ -15,6 +15,7 @@ _DISABLED = {
     "kept barriers": "cse_barrier_expander",
     "fused reductions": "tree_reduction_rewriter",
 }
+_BY_EIGEN = {"xla_cpu_experimental_ynn_fusion_type": ""}
 
 
 def memory_optimized_options(platform: str = "cpu") -> dict[str, Any]:
@@ -59,7 +60,12 @@ def eigen_options() -> dict[str, Any]:
     dict
         For `compile_graph(..., options=...)`.
     """
-    return {"xla_cpu_experimental_ynn_fusion_type": ""} if is_on("products by Eigen") else {}
+    return dict(_BY_EIGEN) if is_on("products by Eigen") else {}
+
+
+def is_by_eigen(options: Mapping[str, Any]) -> bool:
+    """Tell whether compile options name Eigen as the library that multiplies."""
+    return _BY_EIGEN.items() <= options.items()
 
 
 def default_options(platform: str) -> dict[str, Any]:

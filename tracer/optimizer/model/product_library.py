@@ -7,12 +7,12 @@ others (`target.EigenTimes`), so the products of a program are weighed by the ti
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from tracer.ir import Graph
 from tracer.ir.library_calls import ProductCall
-from tracer.optimizer.model.trip_counts import trip_count
-from tracer.optimizer.model.xla_order import bytes_in_any_order
+from tracer.optimizer.model.trip_counts import run_count
 from tracer.target import Target, planned_for
 
 
@@ -36,24 +36,23 @@ def is_faster_by_eigen(graph: Graph, machine: Target) -> bool:
     return by_eigen < times.worth * by_ynnpack
 
 
-def bytes_by_eigen(graph: Graph, machine: Target) -> int:
-    """Return what a program takes at most if Eigen packs its operands, in bytes, in any order."""
-    with planned_for(replace(machine, packing=replace(machine.packing, ynnpack=False))):
-        return bytes_in_any_order(graph)
+def packing_by_eigen(machine: Target) -> AbstractContextManager[None]:
+    """Predict, inside of the context, what programs store if Eigen packs their operands."""
+    return planned_for(replace(machine, packing=replace(machine.packing, ynnpack=False)))
 
 
 def _products(graph: Graph, machine: Target) -> Iterator[tuple[ProductCall, float]]:
     """Yield products with the seconds that all their runs take by YNNPACK, about."""
     for node in graph.nodes:
         if node.body_graphs:
-            trips = trip_count(node) or 1
+            runs = run_count(node)
             for body in node.body_graphs:
                 for call, seconds in _products(body, machine):
-                    yield call, trips * seconds
+                    yield call, runs * seconds
         else:
             calls = (call for call in node.cost.calls if isinstance(call, ProductCall))
             for call in calls:
                 yield call, machine.prices.product_seconds(call.flops, call.result, call.itemsize)
 
 
-__all__ = ["bytes_by_eigen", "is_faster_by_eigen"]
+__all__ = ["is_faster_by_eigen", "packing_by_eigen"]

@@ -20,7 +20,7 @@ from tracer.ir.library_calls import ProductCall
 from tracer.optimizer.model.costs import counted_scratch, packed_bytes, run_cost
 from tracer.optimizer.model.liveness import Liveness, peak_bytes
 from tracer.optimizer.model.numbers import Numbers
-from tracer.optimizer.model.trip_counts import trip_count
+from tracer.optimizer.model.trip_counts import run_count
 from tracer.target import Target
 
 
@@ -51,11 +51,10 @@ class _Kernels:
         return max(0, again) * (1 / prices.fresh_rate - 1 / prices.memory_rate)
 
     def _kernel(self, node: Node) -> float:
-        trips = trip_count(node)
         if node.body_graphs:
             # One branch of a conditional runs; a loop's condition costs nothing beside its body.
             longest = max(trip_seconds(body, self.machine) for body in node.body_graphs)
-            return (trips or 1) * longest
+            return run_count(node) * longest
         nodes = self.live.kernels(node)
         compute = sum(map(self._compute, nodes))
         traffic = sum(self._traffic(item, item is node) for item in nodes)

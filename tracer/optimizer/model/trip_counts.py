@@ -17,19 +17,40 @@ def trip_count(node: Node) -> int | None:
     compares it with a constant by LT, and the body adds the constant one. Counters are integers:
     of 0.0 < 0.5 the difference says nothing.
     """
+    place, trips = _counted(node)
+    return trips if place == 0 else None
+
+
+def run_count(node: Node) -> int:
+    """Return how often a node runs its bodies, for estimates: once where that is not known.
+
+    The counter of a loop may be any of its carries.
+    """
+    if node.op is ops.scan:
+        return int(node.params["length"])
+    place, trips = _counted(node)
+    return 1 if place is None else trips
+
+
+def _counted(node: Node) -> tuple[int | None, int]:
+    """Return which carry of a loop goes up by one from one constant to another, and the trips."""
+    unknown = None, 0
     if node.op is not ops.while_:
-        return None
+        return unknown
     condition, body = node.params["condition"], node.params["body"]
-    test, step = condition.outputs[0].node, body.outputs[0].node
-    if test.op is not ops.compare or test.params["direction"] != "LT" or step.op is not ops.add:
-        return None
-    start = integer_constant(node.operands[0])
-    stop = integer_constant(test.operands[1])
-    stride = integer_constant(step.operands[1])
-    counts = test.operands[0] is condition.inputs[0] and step.operands[0] is body.inputs[0]
-    if start is None or stop is None or stride != 1 or not counts:
-        return None
-    return max(0, stop - start)
+    test = condition.outputs[0].node
+    if test.op is not ops.compare or test.params["direction"] != "LT":
+        return unknown
+    if test.operands[0] not in condition.inputs:
+        return unknown
+    place = condition.inputs.index(test.operands[0])
+    step = body.outputs[place].node
+    if step.op is not ops.add or step.operands[0] is not body.inputs[place]:
+        return unknown
+    start, stop = integer_constant(node.operands[place]), integer_constant(test.operands[1])
+    if start is None or stop is None or integer_constant(step.operands[1]) != 1:
+        return unknown
+    return place, max(0, stop - start)
 
 
 def passed_through(node: Node) -> frozenset[int]:
