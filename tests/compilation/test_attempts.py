@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +13,9 @@ import tracer.numpy as tnp
 from tracer import lowering
 from tracer.compilation import candidate_compiler
 from tracer.compilation.candidate_compiler import CandidateCompiler
+from tracer.lowering import shims
+from tracer.lowering.devices import hardware
+from tracer.target.products import EigenTimes
 
 WEIGHTS = [tracer.ShapeDtype((64, 64), "float32")] * 12
 X = tracer.ShapeDtype((2000, 64), "float32")
@@ -90,3 +95,44 @@ def test_an_order_that_takes_more_than_was_predicted_is_not_the_last(
     assert counted[0] in ({}, lowering.eigen_options())
     assert plan.compiled_bytes is not None
     assert plan.compiled_bytes <= 6_000_000
+
+
+@pytest.fixture
+def eigen_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shims.EIGEN_MAY_BE_FASTER:
+        pytest.skip("YNNPACK multiplies faster, or is not there")
+    record = hardware.host_target()
+    always = replace(record, kernels=replace(record.kernels, eigen=EigenTimes(worth=math.inf)))
+    monkeypatch.setattr(hardware, "host_target", lambda: always)
+
+
+BY_EIGEN = lowering.memory_optimized_options() | lowering.eigen_options()
+
+
+@pytest.mark.xla
+@pytest.mark.usefixtures("eigen_is_faster")
+def test_eigen_multiplies_under_a_limit_that_has_room_for_what_it_packs(counted: list[Any]) -> None:
+    """A training step of a Transformer took 1.2 times as long by YNNPACK as without a limit."""
+    whole = tracer.compile(layers).plan(WEIGHTS, X).peak_bytes
+    for limit, is_roomy in ((2 * whole, True), (whole, False)):
+        counted.clear()
+        plan = tracer.compile(layers, memory_limit=limit).plan(WEIGHTS, X)
+        assert (BY_EIGEN in counted[:1]) == is_roomy
+        assert (len(counted) == 1) or not is_roomy
+        assert plan.compiled_bytes is not None
+        assert plan.compiled_bytes <= limit
+
+
+@pytest.mark.xla
+@pytest.mark.usefixtures("eigen_is_faster")
+def test_eigen_is_not_the_last_attempt_when_the_budget_is_spent(
+    counted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it packs more than was predicted, the library that was planned with comes next."""
+    monkeypatch.setattr(candidate_compiler, "compiled_peak_bytes", lambda *_, **__: 0)
+    monkeypatch.setattr(candidate_compiler, "may_go_on", lambda: False)
+    monkeypatch.setattr(CandidateCompiler, "_order_for", lambda *_: None)
+    plan = tracer.compile(tracer.grad(layers), memory_limit=LIMIT).plan(WEIGHTS, X)
+    assert plan.compiled_bytes is not None
+    assert plan.compiled_bytes <= 6_000_000
+    assert counted[:3] == [BY_EIGEN, BY_EIGEN, lowering.memory_optimized_options()]
