@@ -76,8 +76,8 @@ class EigenTimes:
     rows : tuple of (float, float)
         Of one product of float32: up to how many rows of the left operand, the share.
     pairs : tuple of (float, float)
-        Of batches of float32: up to how many multiplications in each pair, the share. In the
-        middle YNNPACK keeps a pair on one core.
+        Of batches of float32: up to how many elements of operands and result of each pair, the
+        share. In the middle YNNPACK keeps a pair on one core.
     narrow : float
         The share of products, batches too, with many rows, many terms and few columns.
     narrow_rows, narrow_terms, narrow_columns : int
@@ -95,8 +95,10 @@ class EigenTimes:
         The products of a program go to Eigen if they take less than this part of the time.
     """
 
-    rows: Shares = ((300, 1.15), (1000, 1.0), (math.inf, 0.87))
-    pairs: Shares = ((4e5, 1.0), (9e5, 0.85), (6e6, 0.65), (3e7, 0.87), (math.inf, 0.93))
+    rows: Shares = ((300, 1.2), (800, 1.07), (1500, 1.0), (math.inf, 0.92))
+    pairs: Shares = (
+        (4e4, 1.0), (6e4, 0.85), (1.5e5, 0.6), (2.2e5, 0.8), (math.inf, 0.95)
+    )  # fmt: skip
     narrow: float = 1.3
     narrow_rows: int = 1000
     narrow_terms: int = 300
@@ -104,7 +106,7 @@ class EigenTimes:
     depth: int = 64
     depth_of_pairs: int = 32
     turned: float = 0.13
-    turned_pairs: float = 29.0
+    turned_pairs: float = 20.0
     double: float = 1.9
     worth: float = 0.95
 
@@ -128,7 +130,7 @@ class EigenTimes:
     def _of_pairs(self, call: ProductCall) -> float:
         if self._is_narrow(call):
             return self.narrow
-        each = call.rows * call.inner * call.columns
+        each = (call.left + call.right + call.result) // call.batch
         return _share_of(self.pairs, each) if call.inner > self.depth_of_pairs else 1.0
 
     def _is_narrow(self, call: ProductCall) -> bool:

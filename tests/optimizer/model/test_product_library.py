@@ -48,7 +48,7 @@ def turned(x: Any, y: Any) -> Any:
         (heads, [(16, 256, 64)] * 2, "float16", True),
         (heads, [(16, 256, 64)] * 2, "float64", False),
         (heads, [(16, 1024, 64)] * 2, "float32", False),
-        (turned, [(2048, 512), (512, 512)], "float32", True),
+        (turned, [(8192, 512), (512, 512)], "float32", True),
         (plain, [(2048, 512), (512, 512)], "float32", True),
         (plain, [(200, 512), (512, 2000)], "float32", False),  # few rows
         (plain, [(2048, 1024), (1024, 64)], "float32", False),  # narrow

@@ -36,6 +36,19 @@ def is_faster_by_eigen(graph: Graph, machine: Target) -> bool:
     return by_eigen < times.worth * by_ynnpack
 
 
+def cores_of_product(call: ProductCall, machine: Target) -> int:
+    """Return among how many cores YNNPACK spreads each product of a batch."""
+    prices = machine.prices
+    if call.batch < 2 or min(call.rows, call.inner, call.columns) < prices.matrix_side:
+        # To wake the others takes a good part of what one small product gains; thin ones are
+        # spread sooner.
+        return machine.cores
+    elements = (call.left + call.right + call.result) // call.batch
+    longest = max(call.rows, call.columns)
+    most = min(elements // prices.matrix_elements, longest // prices.matrix_side)
+    return max(1, min(machine.cores, most))
+
+
 def packing_by_eigen(machine: Target) -> AbstractContextManager[None]:
     """Predict, inside of the context, what programs store if Eigen packs their operands."""
     return planned_for(replace(machine, packing=replace(machine.packing, ynnpack=False)))
@@ -52,7 +65,8 @@ def _products(graph: Graph, machine: Target) -> Iterator[tuple[ProductCall, floa
         else:
             calls = (call for call in node.cost.calls if isinstance(call, ProductCall))
             for call in calls:
-                yield call, machine.prices.product_seconds(call.flops, call.result, call.itemsize)
+                seconds = machine.prices.product_seconds(call.flops, call.result, call.itemsize)
+                yield call, seconds / cores_of_product(call, machine)
 
 
-__all__ = ["is_faster_by_eigen", "packing_by_eigen"]
+__all__ = ["cores_of_product", "is_faster_by_eigen", "packing_by_eigen"]

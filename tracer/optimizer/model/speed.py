@@ -20,6 +20,7 @@ from tracer.ir.library_calls import ProductCall
 from tracer.optimizer.model.costs import counted_scratch, packed_bytes, run_cost
 from tracer.optimizer.model.liveness import Liveness, peak_bytes
 from tracer.optimizer.model.numbers import Numbers
+from tracer.optimizer.model.product_library import cores_of_product
 from tracer.optimizer.model.trip_counts import run_count
 from tracer.target import Target
 
@@ -80,18 +81,8 @@ class _Kernels:
     def _cores_of_product(self, cost: Cost) -> int:
         """Return among how many cores a library spreads each matrix product of a batch."""
         products = [call for call in cost.calls if isinstance(call, ProductCall)]
-        return min(map(self._parts, products), default=self.machine.cores)
-
-    def _parts(self, call: ProductCall) -> int:
-        machine, prices = self.machine, self.machine.prices
-        if call.batch < 2 or min(call.rows, call.inner, call.columns) < prices.matrix_side:
-            # To wake the others takes a good part of what one small product gains; thin ones are
-            # spread sooner.
-            return machine.cores
-        elements = (call.left + call.right + call.result) // call.batch
-        longest = max(call.rows, call.columns)
-        most = min(elements // prices.matrix_elements, longest // prices.matrix_side)
-        return max(1, min(machine.cores, most))
+        cores = (cores_of_product(call, self.machine) for call in products)
+        return min(cores, default=self.machine.cores)
 
     def _traffic(self, node: Node, is_stored: bool) -> float:
         """Return the seconds to move what a node reads from buffers, writes, and packs."""
