@@ -184,8 +184,8 @@ def linspace(
         result, step = from_host(numbers, device), from_host(np.asarray(distance))
     else:
         wide = _spaced_dtype(start, stop)  # of the ends as given: a Python number is weak
-        ends = [convert(as_array(end), wide) for end in (start, stop)]
-        result, step = _spaced(*ends, count, bool(endpoint))
+        first, last = (convert(as_array(end), wide) for end in (start, stop))
+        result, step = _spaced(first, last, count, bool(endpoint))
         if wanted is not None:
             result = convert(_floored(result) if wanted.kind in "iu" else result, wanted)
         result = placed(moveaxis(result, 0, axis) if axis else result, device)
