@@ -56,6 +56,9 @@ NaN, infinities, signed zeros and the largest numbers (`tests/sweep/row_sweep.py
 - Compiled, complex numbers over a constant 0 are NaN in both parts: XLA multiplies by 1 / 0.
 - `softmax` beside +infinity is 0 for finite elements and NaN for the infinity; SciPy's is all NaN.
 - `quantile` and `percentile` of no elements are refused, as NumPy's are; `median` is NaN.
+- Floats that do not fit an integer dtype become its nearest number and NaN 0, as in JAX: in
+  `astype`, `dtype=` of reductions, `round(x, -1)` of integers. `(x - 200).astype("uint8")` of a
+  negative difference is 0; NumPy, which leaves it undefined and warns, mostly wraps around.
 - `argmax` of subnormal numbers and their order are undefined: they compare as zeros.
 
 ## Indices out of bounds

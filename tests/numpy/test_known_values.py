@@ -205,3 +205,10 @@ def test_numbers_that_are_known_to_be_no_choice(way: Any, numbers: Any) -> None:
 def test_traced_numbers_that_are_no_choice_choose_nan() -> None:
     found = compiled(lambda a, x: tnp.choose(a, [x, 2 * x]), np.array([-1, 0, 1, 2]), np.ones(4))
     np.testing.assert_array_equal(found, [np.nan, 1, 2, np.nan])
+
+
+@RUN
+def test_floats_that_do_not_fit_become_the_nearest_integer(way: Any) -> None:
+    x = np.array([300, -3.7, np.nan, np.inf, -np.inf], "f4")
+    np.testing.assert_array_equal(way(lambda x: x.astype("int8"), x), [127, -3, 0, 127, -128])
+    np.testing.assert_array_equal(way(lambda x: x.astype("uint8"), x), [255, 0, 0, 255, 0])

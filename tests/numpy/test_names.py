@@ -146,6 +146,7 @@ CASES = {
     "corrcoef vectors": (lambda n, x, y: n.corrcoef(x, y), (V, V**2)),
     "apply_along_axis": (lambda n, x: n.apply_along_axis(n.cumsum, 0, x), (X,)),
     "apply_along_axis scalar": (lambda n, x: n.apply_along_axis(n.sum, 1, x), (X,)),
+    "apply_along_axis of nothing": (lambda n: n.apply_along_axis(n.sum, 0, n.ones((0, 3))), ()),
     "apply_along_axis matrix": (lambda n, x: n.apply_along_axis(n.diag, 1, x), (X,)),
     "apply_over_axes": (lambda n, x: n.apply_over_axes(n.sum, x, [0, 1]), (X,)),
     "vectorize": (lambda n, x, y: n.vectorize(lambda a, b: a * b + 1)(x, y), (X, X[0])),

@@ -6,6 +6,7 @@ values. The result is one program, not a loop.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -65,7 +66,7 @@ def apply_along_axis(
     number = normalize_axis(axis, x.ndim)
     moved = moveaxis(x, number, -1)
     batch = moved.shape[:-1]
-    size = x.size // max(moved.shape[-1], 1)
+    size = math.prod(batch)
     rows = reshape(moved, (size, moved.shape[-1]))
     (result,) = _map_rows(lambda row: func1d(row, *args, **kwargs), [rows], size)
     tail = result.shape[1:]

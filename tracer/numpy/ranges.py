@@ -183,7 +183,9 @@ def linspace(
         )
         result, step = from_host(numbers, device), from_host(np.asarray(distance))
     else:
-        result, step = _spaced(as_array(start), as_array(stop), count, bool(endpoint))
+        wide = _spaced_dtype(start, stop)  # of the ends as given: a Python number is weak
+        first, last = (convert(as_array(end), wide) for end in (start, stop))
+        result, step = _spaced(first, last, count, bool(endpoint))
         if wanted is not None:
             result = convert(_floored(result) if wanted.kind in "iu" else result, wanted)
         result = placed(moveaxis(result, 0, axis) if axis else result, device)
@@ -199,11 +201,9 @@ def _spaced_dtype(start: Any, stop: Any) -> Dtype:
 
 
 def _spaced(start: Array, stop: Array, count: int, endpoint: bool) -> tuple[Array, Array]:
-    wide = _spaced_dtype(start, stop)
-    start, stop = convert(start, wide), convert(stop, wide)
     shape = broadcast_shape("linspace", start.shape, stop.shape)
     start, stop = broadcast(start, shape), broadcast(stop, shape)
-    positions = convert(iota(shape=(count, *shape), dtype=_INT64, dimension=0), wide)
+    positions = convert(iota(shape=(count, *shape), dtype=_INT64, dimension=0), start.dtype)
     distance = stop - start
     # Edges of bins decide, so each digit is NumPy's: XLA would multiply by the reciprocal of a
     # known divisor (see `tracer.optimizer.legalize.operation_order`), and round once for twice.
