@@ -192,6 +192,35 @@ def environments(w: Writer) -> None:
     w.must.append(w.emit(f"lax.fori_loop(0, 3000, {name}, {s})", s.shape))
 
 
+def encoder(w: Writer) -> None:
+    """A layer of an encoder over a batch of sequences: norms, projections, heads, a perceptron."""
+    b, n = w.choose(["1", "6", "16"]), w.choose(["1", "33", "64"])
+    h, d = w.choose(["1", "4"]), w.choose(["4", "8"])
+    k = str(int(h) * int(d))
+    x = w.input((b, n, k))
+    norm = (
+        "({x} - np.mean({x}, axis=-1, keepdims=True)) / (1 + np.std({x}, axis=-1, keepdims=True))"
+    )
+    y = w.emit(norm.format(x=x), x.shape)
+    split = f"reshape({b}, {n}, {h}, {d})"
+    q, key, v = (w.emit(f"({y} @ {w.weight(k, k)}).{split}", (b, n, h, d)) for _ in range(3))
+    if w.chance(0.5):
+        scores = f"np.einsum('bqhd,bkhd->bhqk', {q}, {key})"
+    else:
+        scores = f"{q}.transpose(0, 2, 1, 3) @ {key}.transpose(0, 2, 3, 1)"
+    s = w.emit(f"{scores} / {d} ** 0.5", (b, h, n, n))
+    if w.chance(0.5):
+        lengths = w.index((b,), n)
+        shown = f"(np.arange({n}) <= {lengths}[:, None])[:, None, None]"
+        s = w.emit(f"np.where({shown}, {s}, -1e9)", s.shape)
+    p = w.emit(f"nn.softmax({s}, axis=-1)", s.shape)
+    o = w.emit(f"np.einsum('bhqk,bkhd->bqhd', {p}, {v}).reshape({b}, {n}, {k})", x.shape)
+    z = w.emit(f"{x} + {o} @ {w.weight(k, k)}", x.shape)
+    w.must.append(
+        w.emit(f"{z} + nn.relu({z} @ {w.weight(k, '20')}) @ {w.weight('20', k)}", x.shape)
+    )
+
+
 BLOCKS = (
     (repeated, 2),
     (many_small, 4),
@@ -203,4 +232,5 @@ BLOCKS = (
     (kernel_diagonals, 2),
     (kept_states, 2),
     (environments, 1),
+    (encoder, 3),
 )

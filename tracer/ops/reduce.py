@@ -337,10 +337,16 @@ def _evaluate_arg(find: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _arg_cost(operands: Types, results: Types, *, axis: int, **_: Any) -> Cost:
-    """Two operations for each element; partial results are values and their places."""
-    x = operands[0]
-    call = packed_call(x, axis) if fits(x, axis) else pair_call(x, results[0], (axis,))
-    return Cost(2 * x.size, moved_bytes(operands, results), calls=(call,))
+    """Two operations for each element; partial results are values and their places.
+
+    Where they are not packed into one number, XLA writes the extremes beside their places.
+    """
+    x, moved = operands[0], moved_bytes(operands, results)
+    if fits(x, axis):
+        return Cost(2 * x.size, moved, calls=(packed_call(x, axis),))
+    extremes = results[0].size * x.dtype.itemsize
+    call = pair_call(x, results[0], (axis,))
+    return Cost(2 * x.size, moved, scratch=extremes, calls=(call,))
 
 
 def pair_call(x: ShapeDtype, places: ShapeDtype, axes: Axes) -> ReductionCall:
