@@ -198,6 +198,9 @@ class Op:
     repeats : bool
         True for ops whose real results XLA's CPU compiler computes in every kernel that reads them,
         though they take many operations.
+    branches : bool
+        True for ops of which an element is found by a branch: XLA's CPU compiler does not compute
+        them twice within a kernel.
     jumps : tuple of int
         Operands near some value of which the smallest change may change the result by any amount
         (denominators, arguments of logarithms and roots, keys of sorts), although there is a
@@ -239,6 +242,7 @@ class Op:
     vectors: tuple[str, ...] = ()
     jumps: tuple[int, ...] = ()
     repeats: bool = False
+    branches: bool = False
 
     def __post_init__(self) -> None:
         """Enter the op into the registry."""

@@ -82,6 +82,7 @@ concatenate: Op = Op(
     fusion="loop",
     batch=leading("dimension"),
     pieces=_concatenate_pieces,
+    branches=True,
 )
 
 
@@ -197,6 +198,7 @@ pad: Op = Op(
     fusion="loop",
     batch=_batch_pad,
     pieces=_pad_pieces,
+    branches=True,
 )
 
 

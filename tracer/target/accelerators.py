@@ -66,6 +66,8 @@ def _gpu(
         fuses_reductions=True,
         split_cores=description[0],
         repeats=False,
+        joined=None,
+        copies=None,
         fuses_vector_products=True,
     )
     rates = (flops, flops / 2)
@@ -76,7 +78,9 @@ def _tpu(
     name: str, memory: float, cache: int, bandwidth: float, bfloat16: float, topology: str
 ) -> Target:
     rates = (bfloat16 / _PASSES, bfloat16 / _VECTOR_SHARE)
-    storage = Storage(packs=False, repeats=False, fuses_vectors=False)  # Not measured.
+    storage = Storage(  # Not measured.
+        packs=False, repeats=False, joined=None, copies=None, fuses_vectors=False
+    )
     return _target("tpu", name, memory, cache, bandwidth, rates, storage, (topology,))
 
 

@@ -143,6 +143,12 @@ class Storage:
     repeats : bool
         Sine, cosine and tangent of real numbers are computed in every kernel that reads them, not
         stored (`Op.repeats`).
+    joined : int, optional
+        Arrays that are joined within a kernel, at most; None: any number.
+    joined_columns : int
+        From so many elements of the last axis on, joined along it, they are not.
+    copies : int, optional
+        How often code is written out for the readers of an element in a kernel, at most.
     fuses_vectors : bool
         A product of vectors, or without contracted axes, is computed in one kernel with what it is
         made of, as any element-wise op.
@@ -156,6 +162,9 @@ class Storage:
     tile: int = 128
     accumulator_bytes: int = 4
     repeats: bool = True
+    joined: int | None = 8
+    joined_columns: int = 128
+    copies: int | None = 15
     fuses_vectors: bool = True
     fuses_vector_products: bool = False
 

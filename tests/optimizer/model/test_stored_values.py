@@ -12,7 +12,7 @@ import pytest
 
 import tracer.numpy as tnp
 from tests.optimizer.graphs import traced
-from tracer import lax, lowering
+from tracer import grad, lax, lowering
 from tracer.lowering import shims
 from tracer.optimizer.model.liveness import Liveness, peak_bytes
 from tracer.target import ACCELERATORS, planned_for
@@ -123,3 +123,45 @@ def test_reductions_of_one_element_are_views() -> None:
 
     predicted, counted = _counted(program, ((5000,), "float64"), ((1,), "float64"))
     assert predicted == pytest.approx(counted, rel=0.01)
+
+
+def _of_shifts(matrix: Any, sides: int) -> Any:
+    rows, columns = matrix.shape[0] - sides + 1, matrix.shape[1] - sides + 1
+    parts = [matrix[i : i + rows, j : j + columns] for i in range(sides) for j in range(sides)]
+    return sum(parts)
+
+
+def _gradient(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return grad(lambda matrix: (function(matrix) ** 2).sum())
+
+
+JOINED: dict[str, tuple[Callable[[Any], Any], int]] = {
+    "shifted twice, read once": (lambda m: tnp.roll(tnp.roll(m, 1, 0), 1, 1).sum(1), 1),
+    "differences": (lambda m: (tnp.diff(m, axis=0) ** 2).sum(1), 0),
+    "their gradient": (_gradient(lambda m: tnp.diff(m, axis=0)), 1),
+    "a shift's gradient": (_gradient(lambda m: tnp.roll(m, 3, 0)[::-1]), 2),
+    "nine neighbours": (lambda m: _of_shifts(tnp.pad(m, 1), 3).sum(1), 1),
+    "of what is stored": (lambda m: _of_shifts(m, 3).sum(1), 0),
+    "more neighbours than are written out": (lambda m: _of_shifts(tnp.sin(m), 5).sum(1), 1),
+    "columns joined, the largest of all": (lambda m: _twice(tnp.sin(m), 1).max(1), 0),
+    "rows joined, read twice": (lambda m: (lambda c: (c[1:] * c[:-1]).sum(1))(_twice(m, 0)), 2),
+    "columns joined": (lambda m: tnp.tanh(_twice(m, 1)).sum(0), 4),
+    "nine rows of matrices": (lambda m: tnp.concatenate([m + i for i in range(9)]).sum(1), 18),
+    "few columns joined": (lambda m: tnp.tanh(tnp.stack([m, -m], -1)).sum((1, 2)), 0),
+    "nine matrices": (lambda m: tnp.stack([m + i for i in range(9)]).max((0, 2)), 0),
+}
+"""Programs of `x[:, None] * y`, and how many such matrices XLA stores."""
+
+
+def _twice(matrix: Any, axis: int) -> Any:
+    return tnp.concatenate([matrix, matrix[::-1]], axis)
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("name", JOINED)
+def test_what_is_joined_or_padded_is_not_computed_twice(name: str) -> None:
+    """Gradients of shifts and stencils took up to nine times what was predicted."""
+    function, matrices = JOINED[name]
+    predicted, counted = _counted(lambda x, y: function(x[:, None] * y), *VECTORS)
+    assert predicted == pytest.approx(counted, rel=0.05, abs=20_000)
+    assert round(counted / (ROWS * COLUMNS * 8)) == matrices

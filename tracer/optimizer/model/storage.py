@@ -65,12 +65,15 @@ def fusion_of(node: Node) -> Fusion:
     `ShouldStrengthReduceDotToReduce`; xla/hlo/transforms/simplifiers/algebraic_simplifier.cc). A
     reduction over such axes is a view. A product that contracts no others is an element-wise one of
     what it broadcasts. One of vectors, or on GPUs with a vector, also in batches, is the sum of
-    such a product.
+    such a product. Many arrays, or long rows, are joined by a kernel that only copies
+    (`CpuInstructionFusion::ShouldFuse`; xla/service/cpu/cpu_instruction_fusion.cc).
     """
     assert node.op is not None
     storage = current_target().storage
     if node.op.fusion == "reduce" and len(node.operands) == 1:
         return "view" if node.operands[0].type.size == node.types[0].size else "reduce"
+    if node.op is ops.concatenate and _is_joined_apart(node):
+        return "opaque"
     if node.op is not ops.dot_general or not storage.fuses_vectors:
         return node.op.fusion
     left, right = (_labels(node, side) for side in (0, 1))
@@ -79,6 +82,15 @@ def fusion_of(node: Node) -> Fusion:
     alone = [bool(mine - theirs) for mine, theirs in ((left, right), (right, left))]
     is_sum = not all(alone) if storage.fuses_vector_products else not any(alone)
     return "reduce" if is_sum else node.op.fusion
+
+
+def _is_joined_apart(node: Node) -> bool:
+    storage, type = current_target().storage, node.types[0]
+    if storage.joined is None:
+        return False
+    is_of_rows = type.ndim > 1 and node.params["dimension"] == type.ndim - 1
+    is_long = is_of_rows and type.shape[-1] >= storage.joined_columns
+    return is_long or len(node.operands) > storage.joined
 
 
 def _labels(node: Node, side: int) -> set[object]:
@@ -102,16 +114,17 @@ class _Fusion:
         self.again: set[Node] = set()
         """Stored nodes that kernels compute again rather than read."""
         self.readings: dict[Node, _Reading] = {}
+        self.indices = _Indices()
+        self.kinds: dict[Node, Fusion] = {}
         self.bits, self.before = _barriers_before(graph)
         self.behind: dict[Node, int] = {}
         """The barriers that come after a node, as bits."""
 
     def run(self) -> tuple[set[Node], set[Node]]:
         for node in reversed(self.graph.nodes):
-            assert node.op is not None
-            kind = fusion_of(node)
             readers = [user for value in node.results for user in self.users.get(value, ())]
             self.behind[node] = behind = self._barriers_behind(readers)
+            kind = self.kinds[node] = self._kind(node, readers)
             if kind in ("opaque", "reduce"):
                 self.stored.add(node)
             elif self._is_read_from_memory(node, readers) or self._is_needed_later(
@@ -119,9 +132,16 @@ class _Fusion:
             ):
                 (self.demanded if kind == "view" else self.stored).add(node)
                 self.readings.pop(node, None)  # What it is made of is read by its own kernel alone.
+                self.indices.forget(node)
                 if kind == "loop" and self._is_computed_again(node, readers):
                     self.again.add(node)
         return self.stored, self.again
+
+    def _kind(self, node: Node, readers: Sequence[Node]) -> Fusion:
+        """Return how XLA takes a node: nothing is joined where only the parts are reduced."""
+        if node.op is ops.concatenate and readers:
+            return "loop" if all(_is_of_parts(user, node) for user in readers) else fusion_of(node)
+        return fusion_of(node)
 
     def _is_computed_again(self, node: Node, readers: Sequence[Node]) -> bool:
         others = [user for user in readers if is_fused(user) and user not in self.demanded]
@@ -143,7 +163,7 @@ class _Fusion:
         is_repeated = False
         for user in readers:
             assert user.op is not None
-            if fusion_of(user) == "opaque" or user in self.demanded:
+            if self.kinds[user] == "opaque" or user in self.demanded:
                 return True
             reading = self.readings.get(user)
             kernels.add(user if reading is None else reading.kernel)
@@ -153,6 +173,8 @@ class _Fusion:
             is_repeated |= reading is not None and reading.is_repeated
         kernel = next(iter(kernels)) if len(kernels) == 1 else None
         if (kernel is None or is_repeated) and _is_stored_once(node):
+            return True
+        if self.indices.are_too_many(node, readers, kernel):
             return True
         self.readings[node] = _Reading(kernel, is_repeated)
         return False
@@ -166,6 +188,57 @@ class _Fusion:
             return False
         needed = _read_bytes(node)
         return needed > sum(type.nbytes for type in node.types)
+
+
+class _Indices:
+    """By how many indices the values of a kernel are read: its code is written out for each.
+
+    A reader of another shape than what it reads computes an index of its own. XLA stores what
+    would be written out too often, and what takes branches if more than once
+    (`FusionNodeIndexingEvaluation`; xla/service/fusion_node_indexing_evaluation.cc).
+    """
+
+    def __init__(self) -> None:
+        self._readers: dict[Node, frozenset[Node]] = {}
+        self._counts: dict[Node, int] = {}
+
+    def forget(self, node: Node) -> None:
+        """Take a node as the root of a kernel: it has one index."""
+        self._readers.pop(node, None)
+        self._counts.pop(node, None)
+
+    def are_too_many(self, node: Node, readers: Sequence[Node], kernel: Node | None) -> bool:
+        """Tell whether XLA stores a node for them; they are counted for what it reads."""
+        assert node.op is not None
+        found: set[Node] = set()
+        readers = [user for user in readers if not _is_of_parts(user, node)]
+        for user in readers:
+            is_same = user.op is ops.transpose or user.types[0].shape == node.types[0].shape
+            found |= self._readers.get(user, {user}) if is_same else {user}
+        count = sum(self._counts.get(user, 1) for user in found)
+        self._readers[node], self._counts[node] = frozenset(found), count
+        most = current_target().storage.copies
+        takes_branches = node.op.branches and not _is_cut_off(node)
+        if most is None or (kernel is None and not takes_branches):
+            return False
+        if takes_branches and any(user is not kernel for user in readers):
+            return count > 1 or len(readers) > 1
+        return count > most and node.op is not ops.broadcast_in_dim
+
+
+def _is_cut_off(node: Node) -> bool:
+    """Tell whether a node pads by less than nothing, which is a slice to XLA."""
+    return node.types[0].size < node.operands[0].type.size
+
+
+def _is_of_parts(user: Node, joined: Node) -> bool:
+    """Tell whether XLA reduces the arrays that are joined one by one, along the joined axis.
+
+    Source: `AlgebraicSimplifierVisitor::HandleReduce`.
+    """
+    if joined.op is not ops.concatenate or fusion_of(user) != "reduce":
+        return False
+    return joined.params["dimension"] in user.params.get("axes", ())
 
 
 def _barriers_before(graph: Graph) -> tuple[dict[Node, int], dict[Node, int]]:
