@@ -34,10 +34,12 @@ def target_of(device: Device | str | None = None) -> Target:
 def _host() -> Target:
     """Return this processor's record, with what the installed jaxlib does there."""
     found = host_target()
+    # Half of what Eigen gains is that it spreads batches over the cores.
+    may_be_faster = shims.EIGEN_MAY_BE_FASTER and found.cores > 1
     kernels = replace(
         found.kernels,
         products_by_rows=shims.PRODUCTS_BY_YNNPACK,
-        eigen=found.kernels.eigen if shims.EIGEN_MAY_BE_FASTER else None,
+        eigen=found.kernels.eigen if may_be_faster else None,
         barriers_turn_matrices=shims.VERSION >= (0, 11),
     )
     return replace(found, kernels=kernels)
