@@ -58,8 +58,8 @@ SETTINGS: dict[str, Setting] = {
             "option",
             "xla_cpu_experimental_ynn_fusion_type= (none)",
             "products of float32, batches of heads above all, take 0.6 to 0.9 of YNNPACK's time",
-            "Intel's CPUs with amx_tile, two cores or more, jaxlib 0.10; programs whose products take "
-            "less time so by the record, without a limit or under one with room",
+            "Intel's CPUs with amx_tile, two cores or more, jaxlib 0.10; programs whose products "
+            "take less time so by the record, without a limit or under one with room",
             certified="tests/lowering/test_products_by_eigen.py",
         ),
         Setting(
