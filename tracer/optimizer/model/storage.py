@@ -169,7 +169,7 @@ class _Fusion:
             kernels.add(user if reading is None else reading.kernel)
             if user in self.again:
                 kernels.add(None)
-            is_repeated |= user.types[0].size > size
+            is_repeated |= user.types[0].size > size and not user.op.branches
             is_repeated |= reading is not None and reading.is_repeated
         kernel = next(iter(kernels)) if len(kernels) == 1 else None
         if (kernel is None or is_repeated) and _is_stored_once(node):
