@@ -145,6 +145,7 @@ JOINED: dict[str, tuple[Callable[[Any], Any], int]] = {
     "more neighbours than are written out": (lambda m: _of_shifts(tnp.sin(m), 5).sum(1), 1),
     "columns joined, the largest of all": (lambda m: _twice(tnp.sin(m), 1).max(1), 0),
     "rows joined, read twice": (lambda m: (lambda c: (c[1:] * c[:-1]).sum(1))(_twice(m, 0)), 2),
+    "one of those joined": (lambda m: tnp.sin(_twice(m, 1)[:, :COLUMNS]).sum(1), 0),
     "an expensive value, padded": (lambda m: (tnp.pad(tnp.exp(m), 1) * 2).sum(1), 0),
     "and joined": (lambda m: tnp.stack([tnp.exp(m), m], 1).sum((1, 2)), 0),
     "columns joined": (lambda m: tnp.tanh(_twice(m, 1)).sum(0), 4),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from tracer import ops
 from tracer.ir import Graph, Node, Value
@@ -232,13 +233,20 @@ def _is_cut_off(node: Node) -> bool:
 
 
 def _is_of_parts(user: Node, joined: Node) -> bool:
-    """Tell whether XLA reduces the arrays that are joined one by one, along the joined axis.
+    """Tell whether a node reads arrays that are joined one by one, to XLA.
 
-    Source: `AlgebraicSimplifierVisitor::HandleReduce`.
+    That is a reduction along the joined axis, or a slice of one of them (`HandleReduce` and
+    `HandleSlice` of XLA's `AlgebraicSimplifier`).
     """
-    if joined.op is not ops.concatenate or fusion_of(user) != "reduce":
+    if joined.op is not ops.concatenate:
         return False
-    return joined.params["dimension"] in user.params.get("axes", ())
+    axis = joined.params["dimension"]
+    if user.op is not ops.slice:
+        return fusion_of(user) == "reduce" and axis in user.params.get("axes", ())
+    start, limit = user.params["start"][axis], user.params["limit"][axis]
+    ends = [*accumulate((type.shape[axis] for type in joined.operand_types), initial=0)]
+    is_of_one = any(first <= start and limit <= end for first, end in pairwise(ends))
+    return is_of_one and all(step == 1 for step in user.params["strides"])
 
 
 def _barriers_before(graph: Graph) -> tuple[dict[Node, int], dict[Node, int]]:
