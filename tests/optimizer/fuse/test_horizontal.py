@@ -169,6 +169,21 @@ def test_single_arrays_in_and_out_are_refused() -> None:
     assert "20 times" in log.refusals[0].subject
 
 
+def test_masks_of_dropout_are_not_drawn_as_one_array() -> None:
+    """It took 1.8 times the memory, and a tenth longer, than masks that are stored one by one."""
+    key = tracer.random.key(0)
+
+    def dropouts(x: Any, a: Any) -> Any:
+        for i in range(6):
+            keep = tracer.random.bernoulli(tracer.random.fold_in(key, i), 0.9, x.shape)
+            x = tnp.where(keep, tnp.tanh(a @ x), 0.0)
+        return (x * x).sum()
+
+    before, after, log = fused(tracer.grad(dropouts), *[random(192, 192)] * 2)
+    assert after is before
+    assert any("too much memory" in row.reason for row in log.refusals)
+
+
 @pytest.fixture
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fuse whatever can be, so that guards other than the price are met."""

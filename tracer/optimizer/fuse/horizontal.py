@@ -38,6 +38,9 @@ _WORTHWHILE = 0.9
 _UNKNOWN_TRIPS = 100
 """Taken for loops that do not say how often they run."""
 _MOST_GROUPS = 64
+_MOST_MEMORY = 1.25
+"""Times the peak before. Six masks of dropout, drawn as one array, took 1.8 times, and longer."""
+_LARGE = "what is joined takes too much memory"
 _DEAR = "joining and cutting takes as long as it saves"
 
 
@@ -134,6 +137,10 @@ def _fuse_groups(graph: Graph, log: PassLog, machine: Target) -> Graph:
             refused.add(step.subject)
             log.refuse(step.subject, _too_little(before, after), step.pack[0].nodes[0].source)
             continue
+        if _takes_more(graph, result, machine.sizes):
+            refused.add(step.subject)
+            log.refuse(step.subject, _LARGE, step.pack[0].nodes[0].source)
+            continue
         log.applied.append(f"{step.subject}: {_gain(before, after)}")
         graph, before = result, after
     return graph
@@ -159,6 +166,11 @@ def _may_pay(machine: Target, pack: Pack, packed: Set[Value] = frozenset()) -> b
 
 def _is_enough(saved: float, pack: Pack, machine: Target) -> bool:
     return saved >= len(pack) * machine.prices.small_kernel_seconds
+
+
+def _takes_more(before: Graph, after: Graph, sizes: Sizes) -> bool:
+    peak = peak_bytes(before)
+    return peak_bytes(after) > max(_MOST_MEMORY * peak, peak + sizes.pack_bytes)
 
 
 def _leaves(subgraph: Subgraph, packed: Set[Value]) -> list[Value | None]:
