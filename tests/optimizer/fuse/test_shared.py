@@ -20,6 +20,7 @@ from tracer.array.trace import trace
 from tracer.ir import Graph
 from tracer.ops.helpers import ones_like
 from tracer.optimizer.fuse.shared import shared_values_pass
+from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
@@ -198,3 +199,20 @@ def test_the_gradient_of_an_autoencoder_has_the_generator_once() -> None:
     gradient = tracer.compile(tracer.grad(loss, (0, 1)))
     mean = X[:, :8]
     assert gradient.hlo(mean, mean / 9, KEY).count(" xor(") < 80
+
+
+def test_what_reads_many_stored_arrays_is_stored_for_its_kernels() -> None:
+    """Gradients of stencils: XLA stores each of the padded arrays where two kernels add them up."""
+
+    def stencil(x: Any) -> Any:
+        shifted = [x[i : i + 396, j : j + 496] for i in range(5) for j in range(5)]
+        return (sum(shifted) ** 2).sum()
+
+    def sums(x: Any, y: Any) -> Any:
+        matrix = x[:, None] * y
+        slope = tracer.grad(stencil)(tnp.sin(matrix)) * tnp.cos(matrix)
+        return slope.sum(0), slope.max(1)
+
+    before, after, _ = stored(sums, np.zeros(400, np.float32), np.zeros(500, np.float32))
+    assert "float32[400,500]" in [str(type) for type in barriers(after)]
+    assert peak_bytes(after) < peak_bytes(before) / 5

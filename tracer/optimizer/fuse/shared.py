@@ -126,7 +126,8 @@ class _Chains:
             later = better.get(node)
             if later is not None and later.nbytes <= nbytes and later.kernels == kernels:
                 continue
-            found.append(Shared(node, self.inside(node), kernels, self.machine))
+            inside = self.inside(node)
+            found.append(Shared(node, inside, kernels, self._read_bytes(inside), self.machine))
             better.update(dict.fromkeys(found[-1].inside, found[-1]))
         return found
 
@@ -146,6 +147,11 @@ class _Chains:
                     seen.add(value.node)
                     heapq.heappush(turns, (-self.places[value.node], value.node))
         return [*found]
+
+    def _read_bytes(self, inside: Sequence[Node]) -> int:
+        """Return the bytes of what is stored that a kernel reads to compute nodes."""
+        read = {value for node in inside for value in node.operands}
+        return sum(value.type.nbytes for value in read if value.node not in self.repeated)
 
     def _is_only_for(self, node: Node, readers: Container[Node]) -> bool:
         is_output = not self.live.outputs.isdisjoint(node.results)
@@ -174,6 +180,8 @@ class Shared:
         The node and what kernels compute for it only.
     kernels : frozenset of Node
         Those that compute it, by what they write.
+    read_bytes : int
+        What each kernel reads for it.
     machine : Target
         What the device can do.
     """
@@ -181,6 +189,7 @@ class Shared:
     node: Node
     inside: list[Node]
     kernels: frozenset[Node]
+    read_bytes: int
     machine: Target
 
     @property
@@ -190,10 +199,11 @@ class Shared:
 
     @cached_property
     def again(self) -> float:
-        """Seconds that all kernels but one take to compute it."""
-        flops = sum(node.cost.flops for node in self.inside)
-        rate = self.machine.prices.vector_rate * self.machine.cores
-        return (len(self.kernels) - 1) * flops / rate
+        """Seconds that all kernels but one take to compute it, and to read more than itself."""
+        flops, prices = sum(node.cost.flops for node in self.inside), self.machine.prices
+        more = max(0, self.read_bytes - self.nbytes)
+        each = flops / (prices.vector_rate * self.machine.cores) + more / prices.memory_rate
+        return (len(self.kernels) - 1) * each
 
     @cached_property
     def stored(self) -> float:
