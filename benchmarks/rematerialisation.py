@@ -38,7 +38,7 @@ from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.plan import Plan
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.remat import REMATERIALISE_NAME, Search
+from tracer.optimizer.remat import REMATERIALISE_NAME, RecomputationSearch
 from tracer.target import DEFAULT_TARGET
 from tracer.units import format_bytes
 
@@ -198,7 +198,10 @@ def operations(name: str, size: str) -> list[tuple[str, ...]]:
         ("nothing again", Liveness(plain, donated).peak_bytes, flops),
         ("segments by hand", limit, graph_flops(by_hand)),
     ]
-    for title, kind in (("dynamic rematerialisation", DynamicSearch), ("ours", Search)):
+    for title, kind in (
+        ("dynamic rematerialisation", DynamicSearch),
+        ("ours", RecomputationSearch),
+    ):
         found = kind(plain, donated, DEFAULT_TARGET).run(limit)
         rows.append((title, found.peak_bytes, graph_flops(found.graph)))
     return [
