@@ -20,4 +20,4 @@ def test_libraries_take_turns() -> None:
     case = products.Case(product_libraries.TURNED, 32, 256, 64, 256, "float32")
     rate, share = product_libraries.share(case, seconds=0.0)
     assert min(rate, share) > 0
-    assert product_libraries.planned_share(case) == pytest.approx(0.68, abs=0.01)
+    assert product_libraries.planned_share(case) == 0.6 + 20 / 256

@@ -140,9 +140,8 @@ class _Fusion:
 
     def _kind(self, node: Node, readers: Sequence[Node]) -> Fusion:
         """Return how XLA takes a node: nothing is joined where only the parts are reduced."""
-        if node.op is ops.concatenate and readers:
-            return "loop" if all(_is_of_parts(user, node) for user in readers) else fusion_of(node)
-        return fusion_of(node)
+        is_never_joined = bool(readers) and all(_is_of_parts(user, node) for user in readers)
+        return "loop" if is_never_joined else fusion_of(node)
 
     def _is_computed_again(self, node: Node, readers: Sequence[Node]) -> bool:
         others = [user for user in readers if is_fused(user) and user not in self.demanded]
