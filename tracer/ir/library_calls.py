@@ -20,6 +20,8 @@ class ProductCall:
         Of the result: batch, rows and columns; and the contracted size.
     itemsize : int
         Bytes of an element, as it is multiplied.
+    dtype : str
+        The name of the operands' dtype, as they are given.
     left_inner_last, right_inner_last : bool
         Whether the contracted axis is the last one of an operand, or comes before the free one.
     has_forms : bool
@@ -31,6 +33,7 @@ class ProductCall:
     inner: int
     columns: int
     itemsize: int
+    dtype: str = "float32"
     left_inner_last: bool = True
     right_inner_last: bool = False
     has_forms: bool = True

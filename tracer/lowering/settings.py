@@ -23,7 +23,8 @@ class Setting:
     name : str
         What it is called here.
     kind : str
-        "option", "disabled pass", "client", "attribute", "precision", "custom call", "barrier".
+        "option", "disabled pass", "client", "attribute", "precision", "type", "custom call",
+        "barrier".
     what : str
         XLA's name of it; for a barrier, what is stored.
     why : str
@@ -153,6 +154,15 @@ SETTINGS: dict[str, Setting] = {
             "GPUs and TPUs would multiply in fewer bits; on CPUs it changes nothing",
             "everywhere",
             certified="tests/devices/test_gpu.py",
+        ),
+        Setting(
+            "products of bfloat16",
+            "type",
+            "products of bfloat16 are summed in float32, and rounded afterwards",
+            "XLA:CPU would write both operands as float32; YNNPACK multiplies them as they are, in "
+            "a quarter of the time",
+            "Intel's CPUs with amx_bf16, jaxlib >= 0.10",
+            certified="tests/lowering/test_products_of_bfloat16.py",
         ),
         Setting(
             "LAPACK",

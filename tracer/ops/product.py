@@ -70,6 +70,7 @@ def matrix_product(left: Side, right: Side) -> ProductCall:
         inner=size_of(left.type, left.inner),
         columns=size_of(right.type, right.free),
         itemsize=max(COMPUTED_ITEMSIZE, left.type.dtype.itemsize),
+        dtype=left.type.dtype.name,
         left_inner_last=left.is_inner_last or not left.is_matrix_like,
         right_inner_last=right.is_read_by_rows,
         has_forms=is_float(left.type.dtype),

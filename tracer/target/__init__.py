@@ -6,7 +6,7 @@ Numbers of a machine stand in this room only, and only here are cores and memory
 from tracer.target.accelerators import ACCELERATORS, accelerator
 from tracer.target.cores import usable_cores, xla_threads
 from tracer.target.current import current_target, planned_for
-from tracer.target.host import host_packing, host_target
+from tracer.target.host import host_packing, host_target, multiplies_bfloat16
 from tracer.target.memory import (
     address_space_left,
     free_bytes,
@@ -40,6 +40,7 @@ __all__ = [
     "free_bytes",
     "host_packing",
     "host_target",
+    "multiplies_bfloat16",
     "planned_for",
     "said_of_processor",
     "usable_bytes",

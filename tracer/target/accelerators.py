@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tracer.target.packing import Packing
 from tracer.target.record import ACCELERATOR_KERNELS, Prices, Storage, Target
 
 _USUAL = {"gpu": "a100", "tpu": "v5e"}
@@ -49,6 +50,7 @@ def _target(
         cache_bytes=cache << 20,
         largest_trip=_LARGEST_TRIP[platform],
         prices=prices,
+        packing=Packing(widened=frozenset()),
         storage=storage,
         kernels=ACCELERATOR_KERNELS,
         reductions=None,

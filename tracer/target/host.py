@@ -23,6 +23,7 @@ _ZEN_4 = {"vendor_id": "AuthenticAMD", "cpu family": "25"}
 """Of Zen 3 too, which has no AVX-512."""
 _TILES_OF_INTEL = "amx_tile"
 """Of Intel's servers from Sapphire Rapids on. Eigen's products were not timed on others."""
+_TILES_OF_BFLOAT16 = "amx_bf16"
 _WIDE_VECTORS = {"X86_V4", "AVX512_SKX"}
 """NumPy's names for the instructions that its sorts of 32 and 64 bits use where it finds them."""
 _STEPS_FOR_SLOW_SORTS = 14
@@ -67,7 +68,13 @@ def _vectors_of_numpy() -> set[str]:
 
 def host_packing() -> Packing:
     """Return the parameters of packing by the threads that XLA starts here."""
-    return Packing(threads=xla_threads())
+    as_given = {"bfloat16"} if multiplies_bfloat16() else set()
+    return Packing(threads=xla_threads(), as_given=frozenset(as_given))
+
+
+def multiplies_bfloat16(root: Path = ROOT) -> bool:
+    """Tell whether the processor has instructions for products of bfloat16 that were timed."""
+    return _TILES_OF_BFLOAT16 in features_of(said_of_processor(root))
 
 
 def cache_bytes(cores: int, root: Path = ROOT) -> int:
@@ -85,4 +92,4 @@ def cache_bytes(cores: int, root: Path = ROOT) -> int:
     return min(max(sizes, default=_USUAL_CACHE_BYTES), _CACHE_BYTES_OF_CORE * cores)
 
 
-__all__ = ["cache_bytes", "host_kernels", "host_packing", "host_target"]
+__all__ = ["cache_bytes", "host_kernels", "host_packing", "host_target", "multiplies_bfloat16"]

@@ -91,6 +91,9 @@ class EigenTimes:
         What that adds in batches, times the rows of the left operand.
     double : float
         The share of any product of float64.
+    narrow_types : tuple of (str, float, float)
+        Dtypes that YNNPACK multiplies as they are, in the tiles of Intel's AMX: its time over that
+        of float32, and the share. Eigen is given them as float32 or int32.
     worth : float
         The products of a program go to Eigen if they take less than this part of the time.
     """
@@ -108,12 +111,22 @@ class EigenTimes:
     turned: float = 0.13
     turned_pairs: float = 20.0
     double: float = 1.9
+    narrow_types: tuple[tuple[str, float, float], ...] = (
+        ("bfloat16", 0.22, 4.5), ("int8", 0.12, 60.0)
+    )  # fmt: skip
     worth: float = 0.95
+
+    def seconds(self, call: ProductCall, seconds: float) -> tuple[float, float]:
+        """Return what both libraries take, YNNPACK first, for a product as long in float32."""
+        for dtype, over_single, share in self.narrow_types:
+            if call.dtype == dtype and self._is_ynnpacks(call):
+                return over_single * seconds, over_single * share * seconds
+        return seconds, self.share(call) * seconds
 
     def share(self, call: ProductCall) -> float:
         """Return what Eigen takes of YNNPACK's time, about."""
-        if not call.left_inner_last or call.has_vector:
-            return 1.0  # Either way it is not YNNPACK's.
+        if not self._is_ynnpacks(call) or not call.has_forms:
+            return 1.0
         if call.itemsize > _SINGLE:
             return self.double
         if call.batch > 1:
@@ -121,6 +134,10 @@ class EigenTimes:
         else:
             share, turned = self._of_one(call), self.turned * call.columns / call.rows
         return share + turned if call.right_inner_last else share
+
+    def _is_ynnpacks(self, call: ProductCall) -> bool:
+        """Tell whether YNNPACK takes a product; others take as long in either case."""
+        return call.left_inner_last and not call.has_vector
 
     def _of_one(self, call: ProductCall) -> float:
         if self._is_narrow(call):
@@ -144,6 +161,8 @@ def _share_of(shares: Shares, size: int) -> float:
 
 _SINGLE = 4
 """Bytes of a float32; of a float16 in a product, too."""
+_NARROW = 2
+"""Bytes of a bfloat16 that the library multiplies as it is."""
 
 
 @dataclass(frozen=True)
@@ -217,11 +236,14 @@ def product_memory(call: ProductCall, prices: ProductPrices, packing: Packing) -
     ordered = _ordered(form, call)
     is_by_ynnpack = packing.ynnpack and ordered.left_inner_last
     by_library = packing.by_ynnpack if is_by_ynnpack else packing.by_eigen
-    at_a_time = by_library(ordered) * call.itemsize
+    is_as_given = is_by_ynnpack and call.dtype in packing.as_given and not call.has_vector
+    itemsize = _NARROW if is_as_given else call.itemsize
+    at_a_time = by_library(ordered) * itemsize
+    widened = _widened(call, is_as_given) if call.dtype in packing.widened else 0
     return ProductMemory(
-        _transposed(form, call) * call.itemsize,
+        _transposed(form, call) * itemsize + widened,
         at_a_time,
-        call.right * call.itemsize if at_a_time else 0,
+        call.right * itemsize if at_a_time else 0,
     )
 
 
@@ -232,6 +254,14 @@ def _transposed(form: ProductForm, call: ProductCall) -> int:
         + form.transposes_right * call.right
         + form.is_swapped * call.result
     )
+
+
+def _widened(call: ProductCall, is_as_given: bool) -> int:
+    """Return the bytes of float32 that narrower operands become, and that results come in."""
+    if call.inner == 1:
+        return 0  # XLA multiplies a column by a row itself.
+    operands = 0 if is_as_given else call.left + call.right
+    return _SINGLE * (operands + call.result)
 
 
 def _ordered(form: ProductForm, call: ProductCall) -> ProductCall:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer import lax
 from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
 from tracer.ir.library_calls import ProductCall
@@ -47,6 +49,7 @@ def turned(x: Any, y: Any) -> Any:
         (heads, [(16, 256, 64)] * 2, "float32", True),
         (heads, [(16, 256, 64)] * 2, "float16", True),
         (heads, [(16, 256, 64)] * 2, "float64", False),
+        (heads, [(16, 256, 64)] * 2, "bfloat16", False),  # multiplied as it is
         (heads, [(16, 1024, 64)] * 2, "float32", False),
         (turned, [(8192, 512), (512, 512)], "float32", True),
         (plain, [(2048, 512), (512, 512)], "float32", True),
@@ -67,6 +70,26 @@ def test_the_record_decides(
     graph = graph_of(function, *shapes, dtype=dtype)
     assert is_faster_by_eigen(graph, MACHINE) == wanted
     assert not is_faster_by_eigen(graph, Target())
+
+
+def test_what_ynnpack_multiplies_as_it_is_goes_there() -> None:
+    """Beside a product that Eigen is faster for. It takes 60 times as long for int8."""
+
+    def program(q: Any, k: Any, x: Any, *, dtype: str) -> Any:
+        dtype = np.dtype(dtype)
+        return heads(q, k), lax.dot(x, x, preferred_element_type=dtype)
+
+    for narrow, wide, n, wanted in (
+        ("int8", "int32", 300, False),
+        ("bfloat16", "float32", 1000, False),
+        ("bfloat16", "float32", 300, True),  # it weighs little
+        ("int32", "int32", 300, True),  # neither library's
+        ("complex64", "complex64", 300, True),
+    ):
+        types = [ShapeDtype((16, 256, 64), "float32")] * 2 + [ShapeDtype((n, n), narrow)]
+        graph = trace(lambda *args, wide=wide: program(*args, dtype=wide), types).graph
+        formed = legalized(graph, Context(PlannerOptions(machine=MACHINE)))[0]
+        assert is_faster_by_eigen(formed, MACHINE) == wanted
 
 
 def test_products_in_loops_weigh_as_often_as_they_run() -> None:

@@ -42,4 +42,5 @@ def _host() -> Target:
         eigen=found.kernels.eigen if may_be_faster else None,
         barriers_turn_matrices=shims.VERSION >= (0, 11),
     )
-    return replace(found, kernels=kernels)
+    as_given = found.packing.as_given if shims.PRODUCTS_BY_YNNPACK else frozenset()
+    return replace(found, kernels=kernels, packing=replace(found.packing, as_given=as_given))

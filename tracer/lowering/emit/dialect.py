@@ -15,6 +15,7 @@ import numpy as np
 from tracer.errors import LoweringError
 from tracer.ir import ShapeDtype
 from tracer.lowering import shims
+from tracer.lowering.cpu.narrow_products import may_be_summed_in, sum_type
 from tracer.lowering.emit.context import ModuleContext
 from tracer.lowering.emit.values import Operand, element_type
 from tracer.lowering.shims import chlo, hlo, ir
@@ -214,33 +215,35 @@ def dot_general(
     On CPUs integers of eight bits that are summed in 32 are multiplied as they are: 1,536 rows and
     columns took 0.05 s for 0.21. On GPUs they are not, though 0.13 ms for 1.5 could be had: on an
     H200 with jaxlib 0.11.2 XLA gave twice the product of 3 x 5 and 5 x 7
-    (`tests/devices/test_gpu.py::test_products_of_eight_bits`).
+    (`tests/devices/test_gpu.py::test_products_of_eight_bits`). bfloat16: `narrow_products`.
     """
-    if b.platform == "cpu" and type.dtype == np.int32:
-        x, y = _of_eight_bits(x, y)
+    if b.platform == "cpu":
+        x, y = _as_given(type.dtype, x, y)
+    summed = sum_type(b.platform, x.type.dtype, type)
     numbers = hlo.DotDimensionNumbers.get(
         list(lhs_batch), list(rhs_batch), list(lhs_contracting), list(rhs_contracting)
     )
     highest = hlo.PrecisionAttr.get("HIGHEST")
-    return Operand(
+    found = Operand(
         hlo.dot_general(
-            b.tensor_type(type),
+            b.tensor_type(summed),
             x.raw,
             y.raw,
             numbers,
             precision_config=ir.ArrayAttr.get([highest, highest]),
         )
     )
+    return convert(b, type, found)
 
 
-def _of_eight_bits(x: Operand, y: Operand) -> tuple[Operand, Operand]:
-    """Return what both operands were converted from, if that is the same type of eight bits."""
+def _as_given(dtype: np.dtype[Any], x: Operand, y: Operand) -> tuple[Operand, Operand]:
+    """Return what both operands were converted from, if products of that are summed in `dtype`."""
     owners = [operand.raw.owner for operand in (x, y)]
     if not all(isinstance(getattr(owner, "opview", None), hlo.ConvertOp) for owner in owners):
         return x, y
     sources = [Operand(owner.operands[0]) for owner in owners]
     dtypes = {source.type.dtype for source in sources}
-    if len(dtypes) > 1 or dtypes.pop() not in (np.dtype(np.int8), np.dtype(np.uint8)):
+    if len(dtypes) > 1 or not may_be_summed_in(dtype, dtypes.pop()):
         return x, y
     return sources[0], sources[1]
 

@@ -34,16 +34,15 @@ Read = tuple[Value, Side]
 def product_forms_pass(target: Target, *, on_mesh: bool) -> Pass:
     """Return the pass that writes products in the forms of a target."""
     # Where XLA's partitioner cuts a matrix, a vector of it could not be cut alike.
-    as_vectors = target.kernels.barriers_turn_matrices and not on_mesh
     return Pass(
         "lay out products",
-        lambda graph, log: _laid_out(target, as_vectors, graph, log),
+        lambda graph, log: _laid_out(target, not on_mesh, graph, log),
         exact=False,
         writes_out_cost=True,
     )
 
 
-def _laid_out(target: Target, as_vectors: bool, graph: Graph, log: PassLog) -> Graph:
+def _laid_out(target: Target, may_be_vectors: bool, graph: Graph, log: PassLog) -> Graph:
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
     ) -> Sequence[Value] | None:
@@ -78,10 +77,16 @@ def _laid_out(target: Target, as_vectors: bool, graph: Graph, log: PassLog) -> G
         )
         if form.is_plain and not by_rows and has_all_axes:
             return (_product(left, right),)
+        as_vectors = may_be_vectors and _may_lie_by_columns(product, target)
         found = _in_form(left, right, product, form, as_vectors)
         return (ops.reshape(found, shape=node.types[0].shape),)
 
     return rebuild(graph, rewrite)
+
+
+def _may_lie_by_columns(product: ProductCall, target: Target) -> bool:
+    """Tell whether XLA may keep a matrix behind a barrier by columns when it asks the library."""
+    return target.kernels.barriers_turn_matrices or product.dtype in target.packing.as_given
 
 
 def _sum(left: Read, right: Read, product: ProductCall) -> Value:
@@ -195,7 +200,8 @@ def _stored_by_rows(x: Value, as_vector: bool) -> Value:
     Behind a barrier a matrix may be stored by columns, and from jaxlib 0.11 on that copies it
     twice: to columns, and back to rows for the library. A vector has one layout. But what is
     written as a vector is no copy by XLA's blocked transpose: with 0.10.2 the gradient of a
-    perceptron took 2.3 times as long (8,000 x 128 a trip; `python -m benchmarks.planner`).
+    perceptron took 2.3 times as long (8,000 x 128 a trip; `python -m benchmarks.planner`). Matrices
+    of bfloat16 have to lie by rows earlier, when XLA asks whether the library takes them.
     """
     if not as_vector:
         return ops.optimization_barrier(x)[0]  # type: ignore[no-any-return]

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from tracer.ir import Graph
+from tracer import ops
+from tracer.ir import Graph, Node
 from tracer.ir.library_calls import ProductCall
 from tracer.optimizer.model.trip_counts import run_count
 from tracer.target import Target, planned_for
@@ -30,9 +31,10 @@ def is_faster_by_eigen(graph: Graph, machine: Target) -> bool:
     if times is None:
         return False
     by_ynnpack = by_eigen = 0.0
-    for call, seconds in _products(graph, machine):
-        by_ynnpack += seconds
-        by_eigen += seconds * times.share(call)
+    for call, in_single in _products(graph, machine):
+        ynnpack, eigen = times.seconds(call, in_single)
+        by_ynnpack += ynnpack
+        by_eigen += eigen
     return by_eigen < times.worth * by_ynnpack
 
 
@@ -55,7 +57,7 @@ def packing_by_eigen(machine: Target) -> AbstractContextManager[None]:
 
 
 def _products(graph: Graph, machine: Target) -> Iterator[tuple[ProductCall, float]]:
-    """Yield products with the seconds that all their runs take by YNNPACK, about."""
+    """Yield products with the seconds that all their runs take in float32 by YNNPACK, about."""
     for node in graph.nodes:
         if node.body_graphs:
             runs = run_count(node)
@@ -65,8 +67,16 @@ def _products(graph: Graph, machine: Target) -> Iterator[tuple[ProductCall, floa
         else:
             calls = (call for call in node.cost.calls if isinstance(call, ProductCall))
             for call in calls:
+                call = replace(call, dtype=_given_dtype(node) or call.dtype)
                 seconds = machine.prices.product_seconds(call.flops, call.result, call.itemsize)
                 yield call, seconds / cores_of_product(call, machine)
+
+
+def _given_dtype(node: Node) -> str | None:
+    """Return the one dtype that a product's operands are converted from, which XLA may be given."""
+    sources = [x.node.operand_types[0] for x in node.operands if x.node.op is ops.convert]
+    names = {source.dtype.name for source in sources}
+    return names.pop() if len(names) == 1 and len(sources) == len(node.operands) else None
 
 
 __all__ = ["cores_of_product", "is_faster_by_eigen", "packing_by_eigen"]
