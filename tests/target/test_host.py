@@ -90,7 +90,9 @@ def test_products_go_to_eigen_on_processors_where_it_was_timed(
     flags: str, goes: bool, tmp_path: Path
 ) -> None:
     tree(tmp_path, {"proc/cpuinfo": f"processor\t: 0\nflags\t\t: {flags}\n"})
-    assert (host_kernels(tmp_path).eigen is not None) == goes
+    kernels = host_kernels(tmp_path)
+    assert (kernels.eigen is not None) == goes
+    assert kernels.summed_product == (24 if goes else 8)
 
 
 V2_NESTED = {

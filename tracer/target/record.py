@@ -191,6 +191,8 @@ class Kernels:
     summed_product, summed_batch : int
         Rows, columns and terms up to which products of so many pairs of matrices or more are sums:
         the library takes pair by pair. 0: never.
+    summed_turned : int
+        The same where the right operand's contracted axis is last: its elements are gathered.
     products_by_rows : bool
         The library takes products only where the left operand's contracted axis is last. So it is
         with YNNPACK; jaxlib before 0.10 multiplies everything with Eigen.
@@ -267,6 +269,7 @@ class Kernels:
     long_inner_product: float = 2048
     summed_product: int = 8
     summed_batch: int = 16
+    summed_turned: int = 8
     products_by_rows: bool = True
     eigen: EigenTimes | None = None
     barriers_turn_matrices: bool = False
@@ -303,8 +306,11 @@ class Kernels:
 
     def is_sum(self, call: ProductCall) -> bool:
         """Tell whether a product of many pairs of small matrices is written as a sum."""
-        sizes = call.rows, call.inner, call.columns
-        return call.batch >= self.summed_batch and max(sizes) <= self.summed_product
+        most = self.summed_product
+        if call.right_inner_last:
+            most = min(most, self.summed_turned)
+        largest = max(call.rows, call.inner, call.columns)
+        return call.batch >= self.summed_batch and largest <= most
 
     def is_by_scipy(self, call: TransformCall) -> bool:
         """Tell whether SciPy finds a transform, of several lines at once."""

@@ -14,7 +14,8 @@ import pytest
 
 import tracer
 from tests.optimizer.graphs import apply, evaluated, ops_of, rewritten
-from tracer import ops
+from tracer import lowering, ops
+from tracer.array.trace import trace
 from tracer.ir import Builder, Graph, ShapeDtype, parse_graph
 from tracer.lowering import shims
 from tracer.optimizer.legalize.products import product_forms_pass
@@ -255,9 +256,45 @@ def test_products_of_many_small_pairs_are_sums(
 
 @pytest.mark.xla
 def test_other_products_are_not_sums() -> None:
-    for shape, dtype in (((15, 4, 4), "f4"), ((16, 9, 9), "f4"), ((99, 4, 4), "f2")):
+    for shape, dtype in (((15, 4, 4), "f4"), ((16, 25, 25), "f4"), ((99, 4, 4), "f2")):
         x = np.ones(shape, dtype)
         assert "dot_general" in tracer.compile(lambda x: x @ x).stablehlo(x)
+
+
+LONGER = replace(DEFAULT_TARGET, kernels=replace(DEFAULT_TARGET.kernels, summed_product=24))
+LONGER_PAIRS = [(9, 9, 9), (16, 16, 16), (24, 24, 24), (24, 1, 24), (24, 20, 3), (3, 17, 0)]
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("flips", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(("rows", "inner", "columns"), LONGER_PAIRS)
+def test_longer_pairs_are_sums_where_that_was_timed(
+    rows: int, inner: int, columns: int, flips: tuple[bool, bool], dtype: str
+) -> None:
+    """But not those whose right operand would be gathered."""
+    rng = np.random.default_rng(0)
+    shapes = (rows, inner), (inner, columns)
+    x, y = (
+        rng.standard_normal((17, *(shape[::-1] if flip else shape))).astype(dtype)
+        for shape, flip in zip(shapes, flips, strict=True)
+    )
+
+    def program(x: Any, y: Any) -> Any:
+        x, y = (a.swapaxes(-1, -2) if flip else a for a, flip in zip((x, y), flips, strict=True))
+        return x @ y
+
+    before = trace(program, [x, y]).graph
+    after, _ = apply(product_forms_pass(LONGER, on_mesh=False), before)
+    execute = lowering.compile_graph(after)
+    (found,) = (lowering.to_host(a) for a in execute(*map(lowering.to_device, (x, y))))
+    bound = {"float32": 2e-5, "float64": 1e-12}[dtype]
+    np.testing.assert_allclose(found, program(x, y), rtol=bound, atol=bound)
+    if columns:
+        # A column of one row or so is a vector's product by other rules.
+        assert ("dot_general" not in ops_of(after)) == (not flips[1])
+        default, _ = apply(PASS, before)
+        assert "dot_general" in ops_of(default)
 
 
 @pytest.mark.xla
