@@ -92,6 +92,13 @@ def test_what_ynnpack_multiplies_as_it_is_goes_there() -> None:
         assert is_faster_by_eigen(formed, MACHINE) == wanted
 
 
+def test_what_is_rounded_to_bfloat16_first_is_multiplied_as_that() -> None:
+    for dtype, wanted in (("bfloat16", False), ("float16", True)):
+        rounded = lambda x, dtype=dtype: x.astype(dtype) @ x.astype(dtype)
+        graph = graph_of(rounded, (2000, 2000), dtype="float32")
+        assert is_faster_by_eigen(graph, MACHINE) == wanted
+
+
 def test_products_in_loops_weigh_as_often_as_they_run() -> None:
     """One product that Eigen takes five times as long for, and many that it is faster for."""
 

@@ -73,10 +73,13 @@ def _products(graph: Graph, machine: Target) -> Iterator[tuple[ProductCall, floa
 
 
 def _given_dtype(node: Node) -> str | None:
-    """Return the one dtype that a product's operands are converted from, which XLA may be given."""
+    """Return the one dtype that a product's operands are widened from, which XLA may be given."""
     sources = [x.node.operand_types[0] for x in node.operands if x.node.op is ops.convert]
     names = {source.dtype.name for source in sources}
-    return names.pop() if len(names) == 1 and len(sources) == len(node.operands) else None
+    if len(names) != 1 or len(sources) < len(node.operands):
+        return None
+    is_widened = sources[0].dtype.itemsize < node.types[0].dtype.itemsize
+    return names.pop() if is_widened else None
 
 
 __all__ = ["cores_of_product", "is_faster_by_eigen", "packing_by_eigen"]
