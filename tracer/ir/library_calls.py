@@ -54,6 +54,11 @@ class ProductCall:
         return self.batch * self.rows * self.columns
 
     @property
+    def side(self) -> int:
+        """Rows, columns or terms, whichever are most."""
+        return max(self.rows, self.inner, self.columns)
+
+    @property
     def flops(self) -> int:
         """Multiplications and additions."""
         return 2 * self.result * self.inner

@@ -193,6 +193,10 @@ class Kernels:
         the library takes pair by pair. 0: never.
     summed_turned : int
         The same where the right operand's contracted axis is last: its elements are gathered.
+    summed_row : int
+        Bytes of a row up to which such a sum computes its operands where it reads them. The
+        compiler would compute what is longer again for every row and column: with rows of 24
+        float32 `y @ ((a * b + c) * a - b)` took seven times as long as by the library.
     products_by_rows : bool
         The library takes products only where the left operand's contracted axis is last. So it is
         with YNNPACK; jaxlib before 0.10 multiplies everything with Eigen.
@@ -270,6 +274,7 @@ class Kernels:
     summed_product: int = 8
     summed_batch: int = 16
     summed_turned: int = 8
+    summed_row: int = 64
     products_by_rows: bool = True
     eigen: EigenTimes | None = None
     barriers_turn_matrices: bool = False
@@ -309,8 +314,11 @@ class Kernels:
         most = self.summed_product
         if call.right_inner_last:
             most = min(most, self.summed_turned)
-        largest = max(call.rows, call.inner, call.columns)
-        return call.batch >= self.summed_batch and largest <= most
+        return call.batch >= self.summed_batch and call.side <= most
+
+    def stores_terms(self, call: ProductCall) -> bool:
+        """Tell whether the operands of such a sum are stored first."""
+        return call.side * call.itemsize > self.summed_row
 
     def is_by_scipy(self, call: TransformCall) -> bool:
         """Tell whether SciPy finds a transform, of several lines at once."""

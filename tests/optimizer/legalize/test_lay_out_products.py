@@ -297,6 +297,19 @@ def test_longer_pairs_are_sums_where_that_was_timed(
         assert "dot_general" in ops_of(default)
 
 
+@pytest.mark.parametrize(
+    ("size", "dtype", "stored"),
+    [(16, "float32", False), (17, "float32", True), (8, "float64", False), (9, "float64", True)],
+)
+def test_operands_of_longer_pairs_are_stored(size: int, dtype: str, stored: bool) -> None:
+    """They would be computed again for each row and column."""
+    x = ShapeDtype((20, size, size), dtype)
+    before = trace(lambda x: (x * 3 + 1) @ (x - 1), [x]).graph
+    after, _ = apply(product_forms_pass(LONGER, on_mesh=False), before)
+    behind = [node for node in after.nodes if node.op is ops.optimization_barrier]
+    assert any(len(node.results) == 2 for node in behind) == stored
+
+
 @pytest.mark.xla
 def test_chains_of_small_products_and_their_gradient() -> None:
     """Each product is stored: what reads it would compute it again for each of its elements."""

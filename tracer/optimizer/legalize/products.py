@@ -67,7 +67,9 @@ def _laid_out(target: Target, may_be_vectors: bool, graph: Graph, log: PassLog) 
         is_wide = all(x.dtype.itemsize >= COMPUTED_ITEMSIZE for x in (*operands, *node.results))
         if is_wide and target.kernels.is_sum(product):
             log.applied.append(f"product to {node.types[0]}: sum of {product.inner} terms")
-            return (ops.reshape(_sum(left, right, product), shape=node.types[0].shape),)
+            stored = target.kernels.stores_terms(product)
+            found = _sum(left, right, product, stores_operands=stored)
+            return (ops.reshape(found, shape=node.types[0].shape),)
         form = target.form_of(product)
         by_rows = product.right_inner_last and not right[1].is_matrix_like
         if form.is_plain and not by_rows and (left[0], right[0]) == operands:
@@ -91,7 +93,7 @@ def _may_lie_by_columns(product: ProductCall, target: Target) -> bool:
     return target.kernels.barriers_turn_matrices or product.dtype in target.packing.as_given
 
 
-def _sum(left: Read, right: Read, product: ProductCall) -> Value:
+def _sum(left: Read, right: Read, product: ProductCall, *, stores_operands: bool) -> Value:
     """Write the product of many pairs of small matrices as a sum, stored as a product is.
 
     Columns come last: they are the lanes of vectors.
@@ -100,6 +102,8 @@ def _sum(left: Read, right: Read, product: ProductCall) -> Value:
     x, _ = _matrix(*left, lead, product.left_inner_last, transposes=False, as_vector=False)
     y, _ = _matrix(*right, lead, product.right_inner_last, transposes=False, as_vector=False)
     shape = (product.batch, product.rows, product.inner, product.columns)
+    if stores_operands:
+        x, y = ops.optimization_barrier(x, y)
     x = x if product.left_inner_last else _turned(_stored_product(x))
     y = _turned(_stored_product(y)) if product.right_inner_last else y
     terms = ops.multiply(
