@@ -33,6 +33,31 @@ def many_small(w: Writer) -> None:
     w.emit(form.format(i=items), shape)
 
 
+def small_pairs(w: Writer) -> None:
+    """Products of many pairs of small matrices, turned, computed and repeated: sums of terms."""
+    n, many = w.choose(["3", "8", "9", "12", "16", "17", "20", "24"]), w.choose(["16", "17", "40"])
+    m = w.choose([n, "1", "5"])
+    square, other = (many, n, n), (many, n, m)
+    text, shape = w.choose(
+        [
+            ("{x} @ {y}", other),
+            ("np.tanh({x} @ {y})", other),
+            ("({x} * {z} + 1) @ ({y} - 0.5)", other),
+            ("np.swapaxes({x}, -1, -2) @ {y}", other),
+            ("{x} @ np.swapaxes({x}, -1, -2)", square),
+            ("{x} @ {x}", square),
+            ("{x}[::-1] @ ({y} * {y})", other),
+            ("np.einsum('bij,bjk,bkl->bil', {x}, {z}, {y}) / {n}", other),
+            ("({x} - {z} @ ({x} @ {z}) / {n}) @ {y}", other),
+            ("np.sum(({x} @ {y}) ** 2, axis=0)", (n, m)),
+        ]
+    )
+    given = {
+        name: w.input(square if name in "xz" else other) for name in "xyz" if f"{{{name}}}" in text
+    }
+    w.emit(f"({text.format(n=n, **given)}) / {n}", shape)
+
+
 def large_pairs(w: Writer) -> None:
     """All pairs of more points than the caches hold: slices without a limit, merged kernels."""
     n, m, d = w.choose(["1500", "2003"]), w.choose(["1000", "1201"]), w.choose(["1", "2", "3"])
@@ -224,6 +249,7 @@ def encoder(w: Writer) -> None:
 BLOCKS = (
     (repeated, 2),
     (many_small, 4),
+    (small_pairs, 2),
     (large_pairs, 2),
     (extremes, 2),
     (long_sum, 2),
