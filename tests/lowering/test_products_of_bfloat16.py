@@ -129,6 +129,7 @@ def test_ynnpack_is_given_them_in_any_form(function: Any) -> None:
     assert 0.95 < plan.peak_bytes / plan.compiled_bytes < 1.5
 
 
+@by_ynnpack
 @pytest.mark.xla
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_what_is_widened_is_predicted(dtype: str) -> None:
