@@ -142,6 +142,14 @@ def test_bincount_of_a_length():
     assert tnp.bincount(x, length=0).shape == (0,)
 
 
+@pytest.mark.xla
+def test_bincount_stores_ones_of_32_bits():
+    """Beside them the numbers from 0 on, of 64."""
+    x = np.arange(100_000) % 7
+    plan = tracer.compile(lambda x: tnp.bincount(x, length=7)).plan(x)
+    assert plan.compiled_bytes - plan.argument_bytes < 13 * x.size
+
+
 def test_repeat_to_a_length():
     x, counts = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([2, 0, 1])
     compiled = tracer.compile(lambda x, n: tnp.repeat(x, n, 0, total_repeat_length=3))
