@@ -142,7 +142,6 @@ def test_bincount_of_a_length():
     assert tnp.bincount(x, length=0).shape == (0,)
 
 
-@pytest.mark.xla
 def test_bincount_stores_ones_of_32_bits():
     """Beside them the numbers from 0 on, of 64."""
     x = np.arange(100_000) % 7
