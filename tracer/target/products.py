@@ -112,8 +112,8 @@ class EigenTimes:
 
     def share(self, call: ProductCall) -> float:
         """Return what Eigen takes of YNNPACK's time, about."""
-        if not call.left_inner_last or call.has_vector:
-            return 1.0  # Either way it is not YNNPACK's.
+        if not call.left_inner_last or call.has_vector or not call.rows:
+            return 1.0  # Either way it is not YNNPACK's, or there is nothing to multiply.
         if call.itemsize > _SINGLE:
             return self.double
         if call.batch > 1:
