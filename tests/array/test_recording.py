@@ -157,6 +157,7 @@ NEEDS_DATA = {
     "item": (lambda x: x[0].item(), r"item\(\)", "outside"),
     "tolist": (lambda x: x.tolist(), r"tolist\(\)", "outside"),
     "numpy": (lambda x: np.sin(np.asarray(x)), "NumPy array", "tracer.numpy"),
+    "table": (lambda x: np.arange(4.0)[x > 0], "NumPy array", "tracer.numpy.asarray(table)[index]"),
     "in": (lambda x: 3 in x, r"bool\(\)", "where"),
     "format": (lambda x: f"{x[0]:.2f}", r"format\(\)", "outside"),
     "to_device": (lambda x: x.to_device("cpu:0"), r"to_device\(\)", "outside"),

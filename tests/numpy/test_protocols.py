@@ -37,8 +37,16 @@ def test_functions_without_a_counterpart_use_the_data() -> None:
 
 
 def test_functions_without_a_counterpart_cannot_be_traced() -> None:
-    with pytest.raises(tracer.TracingError, match=r"numpy\.array_repr has no counterpart"):
+    with pytest.raises(tracer.TracingError, match=r"array_repr has no counterpart"):
         tracer.compile(np.array_repr)(X)
+
+
+def test_a_function_of_scipy_names_ours() -> None:
+    special = pytest.importorskip("scipy.special")
+    with pytest.raises(tracer.TracingError, match=r"use tracer\.scipy\.special\.erf$"):
+        tracer.compile(special.erf)(X)
+    with pytest.raises(tracer.TracingError, match=r"kv has no counterpart(.|\n)*pure_callback"):
+        tracer.compile(special.kv)(X, X)
 
 
 @pytest.mark.xla

@@ -249,3 +249,11 @@ def test_betainc_with_all_mass_at_an_end():
     for a, b in ((0.0, 2.0), (2.0, 0.0), (0.0, 0.0)):
         np.testing.assert_array_equal(special.betainc(a, b, x), scipy.special.betainc(a, b, x))
     assert tracer.grad(lambda x: special.betainc(0.0, 2.0, x))(0.3) == 0
+
+
+@pytest.mark.parametrize("name", ["fft", "integrate", "interpolate", "spatial"])
+def test_an_absent_module_says_what_to_use(name):
+    with pytest.raises(tracer.MissingNameError, match=f"tracer.scipy has no {name}"):
+        getattr(tracer.scipy, name)
+    with pytest.raises(AttributeError, match="has no attribute 'spetial'"):
+        _ = tracer.scipy.spetial

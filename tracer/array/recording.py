@@ -28,8 +28,9 @@ _MENDS: dict[str, str] = {
     "complex()": "keep it an array: the functions of tracer.numpy take it as it is",
     "an index": "index with the array itself, use tracer.fori_loop instead of range, or make the "
     "argument static (static_argnums)",
-    "conversion to a NumPy array": "use the function of tracer.numpy instead of numpy's, or make "
-    "the argument static (static_argnums)",
+    "conversion to a NumPy array": "use the function of tracer.numpy instead of numpy's, "
+    "tracer.numpy.asarray(table)[index] where a NumPy array is indexed, or make the argument "
+    "static (static_argnums)",
 }
 _MEND = "return the value from the traced function and do this outside of it"
 

@@ -105,11 +105,7 @@ def _on_host(
     """
     leaves = tree.leaves((list(args), kwargs))
     if any(isinstance(leaf, Array) and leaf.is_traced for leaf in leaves):
-        raise TracingError(
-            f"numpy.{name} has no counterpart in tracer.numpy that could be traced",
-            mend="write it with the functions of tracer.numpy, or compute it outside of the "
-            "traced function",
-        )
+        raise _untraceable(name)
     if any(isinstance(leaf, Array) for leaf in tree.leaves(kwargs.get("out"))):
         raise DTypeError(
             f"numpy.{name} cannot write into an array of tracer",
@@ -117,6 +113,19 @@ def _on_host(
         )
     host_args, host_kwargs = tree.map(_as_host, (list(args), kwargs))
     return function(*host_args, **host_kwargs)
+
+
+def _untraceable(name: str) -> TracingError:
+    """Refuse a function on traced arrays; SciPy's are ufuncs too, and some are in tracer.scipy."""
+    if hasattr(sys.modules.get("tracer.scipy.special"), name):
+        return TracingError(
+            f"SciPy's {name} cannot be traced", mend=f"use tracer.scipy.special.{name}"
+        )
+    return TracingError(
+        f"{name} has no counterpart in tracer.numpy that could be traced",
+        mend="write it with the functions of tracer.numpy and tracer.scipy, compute it outside "
+        "of the traced function, or call it by tracer.pure_callback",
+    )
 
 
 def _as_host(leaf: Any) -> Any:

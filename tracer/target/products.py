@@ -137,7 +137,7 @@ class EigenTimes:
 
     def _is_ynnpacks(self, call: ProductCall) -> bool:
         """Tell whether YNNPACK takes a product; others take as long in either case."""
-        return call.left_inner_last and not call.has_vector
+        return call.left_inner_last and not call.has_vector and call.rows > 0
 
     def _of_one(self, call: ProductCall) -> float:
         if self._is_narrow(call):

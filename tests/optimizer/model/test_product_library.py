@@ -61,6 +61,10 @@ def turned(x: Any, y: Any) -> Any:
         (turned, [(200, 512), (5000, 512)], "float32", False),  # five times the time
         (turned, [(5000, 8), (5000, 8)], "float32", False),
         (turned, [(500, 512), (1, 512)], "float32", False),  # a vector
+        (turned, [(0, 512), (512, 512)], "float32", False),  # nothing to multiply
+        (heads, [(16, 0, 64), (16, 256, 64)], "float32", False),
+        (heads, [(0, 256, 64)] * 2, "float32", False),
+        (turned, [(512, 0), (512, 0)], "float32", False),
         (lambda x, y: tnp.tanh(x) + y, [(50, 512)] * 2, "float32", False),
     ],
 )
