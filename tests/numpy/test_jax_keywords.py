@@ -116,6 +116,50 @@ def test_segments(name, dtype):
     assert_same(compiled(rows, IDS), wanted)
 
 
+@pytest.mark.parametrize("name", SEGMENTS)
+@pytest.mark.parametrize("bucket_size", [None, 1, 4, 6, 99])
+@pytest.mark.parametrize("mode", [None, "clip", "drop", "promise_in_bounds"])
+def test_segments_in_buckets_and_out_of_bounds(name, bucket_size, mode):
+    function, start = SEGMENTS[name]
+    wanted = np.full((4, 2), start)
+    for place, row in zip(np.clip(IDS, 0, 3) if mode == "clip" else IDS, ROWS, strict=True):
+        if 0 <= place < 4:
+            wanted[place] = function(wanted[place], row)
+    reduce = lambda x, i: getattr(tracer, name)(x, i, 4, bucket_size=bucket_size, mode=mode)
+    assert_same(reduce(ROWS, IDS), wanted)
+    assert_same(tracer.compile(reduce)(ROWS, IDS), wanted)
+    assert reduce(np.ones((0, 2)), np.zeros(0, int)).shape == (4, 2)
+    if name == "segment_sum":
+        tracer.check_grads(lambda x: reduce(x, IDS), (np.nan_to_num(ROWS),), order=2)
+
+
+def test_segments_refuse_other_modes_and_buckets():
+    with pytest.raises(ArgumentError, match="mode"):
+        tracer.segment_sum(np.ones(2), np.array([0, 1]), mode="wrap")
+    with pytest.raises(ArgumentError, match="bucket_size=0"):
+        tracer.segment_sum(np.ones(2), np.array([0, 1]), bucket_size=0)
+
+
+def test_segments_of_many_rows_are_rounded_less_in_buckets():
+    x, zeros = np.full(100_000, 0.1, "float32"), np.zeros(100_000, int)
+    exact = float(x.astype("float64").sum())
+    errors = [
+        abs(float(tracer.segment_sum(x, zeros, 1, bucket_size=size)[0]) - exact)
+        for size in (None, 300)
+    ]
+    assert errors[1] < errors[0] / 10
+
+
+def test_segments_as_jax():
+    jax = pytest.importorskip("jax")
+    for mode in ("clip", "drop"):
+        ours, theirs = (
+            f(ROWS.astype("float32"), IDS, 4, bucket_size=2, mode=mode)
+            for f in (tracer.segment_sum, jax.ops.segment_sum)
+        )
+        assert_same(ours, np.asarray(theirs))
+
+
 def test_segments_without_a_count():
     assert_same(tracer.segment_sum(np.ones(3), [0, 4, 4]), np.array([1.0, 0, 0, 0, 2]))
     assert tracer.segment_sum(np.ones((0, 2)), np.zeros(0, int)).shape == (0, 2)

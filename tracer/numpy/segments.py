@@ -13,6 +13,9 @@ from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
 from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
+from tracer.numpy.bounds import WRITE, bounds_of, clipped
+from tracer.numpy.elementwise import where
+from tracer.numpy.logic import logical_and
 from tracer.numpy.positions import concrete
 from tracer.ops.reduce import highest, lowest
 
@@ -32,6 +35,12 @@ indices_are_sorted : bool
     A promise, of which nothing is made.
 unique_indices : bool
     A promise that no segment has several rows.
+bucket_size : int, optional
+    So many rows at a time are reduced, and then the results: sums of many rows are rounded less.
+    Takes the memory of a result for each bucket.
+mode : {{None, "clip", "drop", "fill", "promise_in_bounds"}}
+    "clip" moves numbers that are no segment to the nearest one; with any other mode their rows are
+    left out.
 
 Returns
 -------
@@ -42,6 +51,8 @@ Raises
 ------
 ShapeError, DTypeError
     `segment_ids` is no vector of integers with one number for each row.
+ArgumentError
+    `num_segments` is negative, `bucket_size` is not positive, or there is no such `mode`.
 TracingError
     `segment_ids` is traced and `num_segments` is not given.
 
@@ -60,6 +71,8 @@ def _segment(name: str, combiner: str, start: Any, summary: str, empty: str, exa
         num_segments: int | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
+        bucket_size: int | None = None,
+        mode: str | None = None,
     ) -> Array:
         del indices_are_sorted
         rows, places = as_array(data), as_array(segment_ids)
@@ -72,6 +85,8 @@ def _segment(name: str, combiner: str, start: Any, summary: str, empty: str, exa
             combiner=combiner,
             start=start(rows.dtype),
             is_unique=bool(unique_indices),
+            bucket=_bucket(name, bucket_size, rows.shape[0]),
+            clips=bounds_of(mode, WRITE).mode == "clip",
         )
 
     reduce_segments.__name__ = reduce_segments.__qualname__ = name
@@ -99,12 +114,20 @@ def _count(name: str, segment_ids: ArrayLike, num_segments: int | None) -> int:
     return count
 
 
+def _bucket(name: str, size: int | None, rows: int) -> int:
+    """Return how many rows are reduced at a time."""
+    given = max(rows, 1) if size is None else operator.index(size)
+    if given < 1:
+        raise ArgumentError(f"{name}: bucket_size={given}", mend="give 1 or more, or None")
+    return given
+
+
 @compound
 def _scattered(
-    rows: Array, places: Array, *, count: int, combiner: str, start: Any, is_unique: bool
-) -> Array:
-    rest = rows.shape[1:]
-    dtype = rows.dtype
+    rows: Array, places: Array, *, count: int, combiner: str, start: Any, is_unique: bool,
+    bucket: int, clips: bool,
+) -> Array:  # fmt: skip
+    dtype, rest = rows.dtype, rows.shape[1:]
     if not count:
         return broadcast(scalar(0, dtype), (0, *rest))
     if dtype.kind == "b":
@@ -112,10 +135,17 @@ def _scattered(
     if places.dtype == np.uint64:  # what is no int64 is out of bounds in any case
         most = scalar(np.iinfo(np.int64).max, places.dtype)
         places = apply(ops.minimum, places, broadcast(most, places.shape))
+    places = convert(places, as_dtype("int64"))
+    if clips:
+        places = clipped(places, count)
+    buckets = max(1, -(-rows.shape[0] // bucket))
+    if buckets > 1:
+        places = _in_buckets(places, count, bucket)
+    empty = broadcast(scalar(start, rows.dtype), (buckets * count, *rest))
     found = apply(
         ops.scatter,
-        broadcast(scalar(start, rows.dtype), (count, *rest)),
-        reshape(convert(places, as_dtype("int64")), (places.shape[0], 1)),
+        empty,
+        reshape(places, (places.shape[0], 1)),
         rows,
         combiner=combiner,
         update_window_dims=tuple(range(1, rows.ndim)),
@@ -126,7 +156,18 @@ def _scattered(
         input_batching_dims=(),
         scatter_indices_batching_dims=(),
     )
+    if buckets > 1:
+        apart = reshape(found, (buckets, count, *rest))
+        found = apply(getattr(ops, f"reduce_{combiner}"), apart, axes=(0,))
     return found if found.dtype == dtype else convert(found, dtype)
+
+
+def _in_buckets(places: Array, count: int, bucket: int) -> Array:
+    """Give the segments of each bucket numbers of their own; what is no segment stays outside."""
+    number = apply(ops.iota, shape=places.shape, dtype=places.dtype, dimension=0) // bucket
+    inside = logical_and(places >= 0, places < count)
+    most = np.iinfo(np.int64).max
+    return where(inside, number * count + places, most)  # type: ignore[no-any-return]
 
 
 segment_sum = _segment(
