@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import ml_dtypes  # noqa: F401 - NumPy knows "bfloat16" by it
 import numpy as np
 
 from benchmarks.framework import Framework, tracer_framework
@@ -84,6 +85,11 @@ def heads(fw: Framework) -> Callable[..., Any]:
     return lambda q, k, v: fw.numpy.abs(q @ k.transpose(0, 2, 1)) @ v
 
 
+def square(fw: Framework) -> Callable[..., Any]:
+    """Return the product of a matrix with itself."""
+    return lambda x: x @ x
+
+
 def _workload(program: Program, shapes: Shapes, limit: str | None, dtype: str) -> Workload:
     def inputs(rng: np.random.Generator) -> tuple[Any, ...]:
         return tuple(rng.standard_normal(shape).astype(dtype) for shape in shapes)
@@ -103,9 +109,10 @@ def _workload(program: Program, shapes: Shapes, limit: str | None, dtype: str) -
         )
 
     sizes: Mapping[str, Size] = {"small": Size({}, limit)}
-    return Workload(program, inputs, sizes, check, 1e-4 if dtype == "float32" else 1e-9)
+    return Workload(program, inputs, sizes, check, _TOLERANCES[dtype])
 
 
+_TOLERANCES = {"bfloat16": 1e-2, "float32": 1e-4, "float64": 1e-9}
 OWN_PROGRAMS = {
     "potentials in a scan": _workload(
         potentials_in_a_scan, ((400, 3), (400, 3)), "320KB", "float32"
@@ -117,6 +124,7 @@ OWN_PROGRAMS = {
     "3 best of 12": _workload(best_of_short_rows(3), ((200_000, 12),), "1GB", "float32"),
     "10 best of 30": _workload(best_of_short_rows(10), ((20_000, 30),), "1GB", "float32"),
     "heads of 256 words": _workload(heads, ((64, 256, 64),) * 3, "1GB", "float32"),
+    "square of bfloat16": _workload(square, ((1500, 1500),), "1GB", "bfloat16"),
     "maxima of masked rows": _workload(maxima_of_masked_rows, ((3000, 3000),), "1GB", "float32"),
     "sums of broadcasts": _workload(
         sums_of_broadcasts, ((3000,), (3000,), (3000, 3000)), "1GB", "float32"
