@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tracer import target
-from tracer.target import Kernels, Target, accelerator, host_target, usable_bytes, usable_cores
+from tracer.target import (
+    DEFAULT_TARGET,
+    Kernels,
+    Target,
+    accelerator,
+    host_target,
+    usable_bytes,
+    usable_cores,
+)
 from tracer.target import free_bytes as free_memory
 from tracer.target import memory as memory_of_host
 from tracer.target.host import cache_bytes, host_kernels
@@ -235,3 +246,18 @@ def test_a_container_has_less_memory_than_the_machine(monkeypatch: pytest.Monkey
     whole = usable_bytes()
     monkeypatch.undo()
     assert host_target().memory_bytes == usable_bytes() <= whole
+
+
+def parts_of(record: Any) -> Iterator[Any]:
+    """Yield the values of a record, and of the records in it."""
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        yield value
+        if dataclasses.is_dataclass(value):
+            yield from parts_of(value)
+
+
+@pytest.mark.parametrize("record", [host_target(), DEFAULT_TARGET, accelerator("gpu", "h100")])
+def test_records_have_one_text_in_every_process(record: Target) -> None:
+    """It is in the key of stored programs: a set's order changes with the hashes of its names."""
+    assert not [part for part in parts_of(record) if isinstance(part, set | frozenset)]

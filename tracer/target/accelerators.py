@@ -50,7 +50,7 @@ def _target(
         cache_bytes=cache << 20,
         largest_trip=_LARGEST_TRIP[platform],
         prices=prices,
-        packing=Packing(widened=frozenset()),
+        packing=Packing(widened=()),
         storage=storage,
         kernels=ACCELERATOR_KERNELS,
         reductions=None,

@@ -70,8 +70,8 @@ def _vectors_of_numpy() -> set[str]:
 
 def host_packing() -> Packing:
     """Return the parameters of packing by the threads that XLA starts here."""
-    as_given = {"bfloat16"} if multiplies_bfloat16() else set()
-    return Packing(threads=xla_threads(), as_given=frozenset(as_given))
+    as_given = ("bfloat16",) if multiplies_bfloat16() else ()
+    return Packing(threads=xla_threads(), as_given=as_given)
 
 
 def multiplies_bfloat16(root: Path = ROOT) -> bool:

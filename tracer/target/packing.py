@@ -32,7 +32,7 @@ class Packing:
         Kernels that pack at the same time: XLA:CPU runs what does not read each other side by side.
     ynnpack : bool
         YNNPACK multiplies what it takes; otherwise Eigen does.
-    widened, as_given : frozenset of str
+    widened, as_given : tuple of str
         Dtypes that are written as float32 before they are multiplied, and whose products come in
         it; those of them that YNNPACK multiplies as they are.
     columns, columns_of_one : int
@@ -76,8 +76,8 @@ class Packing:
     threads: int = 2
     at_once: int = 2
     ynnpack: bool = True
-    widened: frozenset[str] = frozenset({"float16", "bfloat16"})
-    as_given: frozenset[str] = frozenset()
+    widened: tuple[str, ...] = ("float16", "bfloat16")
+    as_given: tuple[str, ...] = ()
     columns: int = 64
     columns_of_one: int = 32
     elements: int = 1 << 17

@@ -42,5 +42,5 @@ def _host() -> Target:
         eigen=found.kernels.eigen if may_be_faster else None,
         barriers_turn_matrices=shims.VERSION >= (0, 11),
     )
-    as_given = found.packing.as_given if shims.PRODUCTS_BY_YNNPACK else frozenset()
+    as_given = found.packing.as_given if shims.PRODUCTS_BY_YNNPACK else ()
     return replace(found, kernels=kernels, packing=replace(found.packing, as_given=as_given))
