@@ -59,6 +59,9 @@ class ProductPrices:
     small_share: int = 4
 
 
+SUMMED_IN = {"int8": "int32", "uint8": "int32", "bfloat16": "float32"}
+"""What XLA:CPU may be given as it is for products, and the dtype that they are summed in."""
+
 Shares = tuple[tuple[float, float], ...]
 
 
@@ -309,4 +312,12 @@ def _by_ynnpack(call: ProductCall, prices: ProductPrices, packing: Packing) -> f
     return each * call.right + is_paged * nbytes * prices.page_byte
 
 
-__all__ = ["PLAIN", "EigenTimes", "ProductForm", "ProductMemory", "ProductPrices", "choose_form"]
+__all__ = [
+    "PLAIN",
+    "SUMMED_IN",
+    "EigenTimes",
+    "ProductForm",
+    "ProductMemory",
+    "ProductPrices",
+    "choose_form",
+]

@@ -87,6 +87,8 @@ def test_what_ynnpack_multiplies_as_it_is_goes_there() -> None:
         ("int8", "int32", 300, False),
         ("bfloat16", "float32", 1000, False),
         ("bfloat16", "float32", 300, True),  # it weighs little
+        ("int8", "float32", 300, True),  # a product of float32
+        ("int8", "int64", 300, True),
         ("int32", "int32", 300, True),  # neither library's
         ("complex64", "complex64", 300, True),
     ):

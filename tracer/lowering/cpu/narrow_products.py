@@ -18,17 +18,16 @@ from tracer.ir import ShapeDtype
 from tracer.lowering import shims
 from tracer.lowering.settings import is_on
 from tracer.target import multiplies_bfloat16
+from tracer.target.products import SUMMED_IN
 
-_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _SINGLE = np.dtype(np.float32)
 
 
 def may_be_summed_in(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
     """Tell whether the library multiplies a narrow dtype as it is, and adds up in a wide one."""
-    if wide == np.int32:
-        return narrow in _BYTES
-    return wide == _SINGLE and narrow == _BFLOAT16 and _multiplies_bfloat16()
+    is_there = narrow != _BFLOAT16 or _multiplies_bfloat16()
+    return is_there and SUMMED_IN.get(narrow.name) == wide.name
 
 
 def sum_type(platform: str, operands: np.dtype[Any], result: ShapeDtype) -> ShapeDtype:

@@ -15,6 +15,7 @@ from tracer.ir import Graph, Node
 from tracer.ir.library_calls import ProductCall
 from tracer.optimizer.model.trip_counts import run_count
 from tracer.target import Target, planned_for
+from tracer.target.products import SUMMED_IN
 
 
 def is_faster_by_eigen(graph: Graph, machine: Target) -> bool:
@@ -73,13 +74,13 @@ def _products(graph: Graph, machine: Target) -> Iterator[tuple[ProductCall, floa
 
 
 def _given_dtype(node: Node) -> str | None:
-    """Return the one dtype that a product's operands are widened from, which XLA may be given."""
+    """Return the one dtype that a product's operands are widened from, if XLA is given that."""
     sources = [x.node.operand_types[0] for x in node.operands if x.node.op is ops.convert]
     names = {source.dtype.name for source in sources}
     if len(names) != 1 or len(sources) < len(node.operands):
         return None
-    is_widened = sources[0].dtype.itemsize < node.types[0].dtype.itemsize
-    return names.pop() if is_widened else None
+    name = names.pop()
+    return name if SUMMED_IN.get(name) == node.types[0].dtype.name else None
 
 
 __all__ = ["cores_of_product", "is_faster_by_eigen", "packing_by_eigen"]
