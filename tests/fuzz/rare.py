@@ -188,11 +188,13 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:2,70001", "np.median({x} * 2, axis=1)", "2"),
         ("x:140000", "np.sort(np.tanh({x}))[7:8]", "1"),
     ),
-    "cumulate-by-rows": (
-        ("x:k,n,9", "np.cumsum({x} * 2, axis=1)", "k,n,9"),
-        ("x:n,9", "np.cumsum({x}.T[::-1], axis=1).T", "n,9"),
-        ("x:n,k,3", "np.cumprod(np.tanh({x}), axis=0) * {x}", "n,k,3"),
-        ("x:n,8", "np.cumsum(np.cumsum({x}, axis=0)[::-1] * {x}, axis=0)", "n,8"),
+    "cumulate-in-pairs": (
+        ("x:k,65,70", "np.cumsum({x} * 2, axis=1)", "k,65,70"),
+        ("x:9,500", "np.cumsum({x}.T[::-1], axis=0).T", "9,500"),
+        ("x:600,k,3", "np.cumprod(np.tanh({x}), axis=0) * {x}", "600,k,3"),
+        ("x:513,8", "np.cumsum(np.cumsum({x}, axis=0)[::-1] * {x}, axis=0)", "513,8"),
+        ("x:70001", "np.cumsum({x}[::-1]) - {x}", "70001"),
+        ("x:700,95", "np.maximum.accumulate({x} * {x}, axis=1)", "700,95"),
     ),
     "lay-out-convolutions": (
         ("x:n y:7", "np.convolve({x}, {y}, 'same')", "n"),
@@ -362,7 +364,7 @@ _SELDOM = (
     "pack-extremes round-products log1p diagonal-of-sum diagonal-of-difference "
     "largest-of-sorted-descending store-updates keep-operation-order sort-as-integers "
     "sort-by-numpy stage-selections log-sum-exp-gradient reduce-through-concatenate fusion-merger "
-    "lay-out-convolutions cumulate-by-rows "
+    "lay-out-convolutions cumulate-in-pairs "
 ).split()
 """Those that other values around them keep from firing most often."""
 

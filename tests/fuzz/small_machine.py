@@ -11,6 +11,7 @@ from unittest import mock
 from tracer.lowering.devices import hardware
 from tracer.target import host_target
 from tracer.target.products import EigenTimes
+from tracer.target.scans import Scans
 from tracer.target.tiles import Tiles
 
 
@@ -40,6 +41,7 @@ def small_machine() -> Iterator[None]:
         least_itemsize=1,
     )
     reductions = replace(found.reductions, lanes=lanes)
-    small = replace(found, cache_bytes=1 << 12, kernels=kernels, reductions=reductions)
+    scans = Scans(paired_elements=12, behind=2, paired_rows=12, piece=30, fewest=3)
+    small = replace(found, cache_bytes=1 << 12, kernels=kernels, reductions=reductions, scans=scans)
     with mock.patch.object(hardware, "host_target", return_value=small):
         yield

@@ -247,7 +247,7 @@ ACTING: dict[str, Acting] = {
     "pack-extremes": Acting(lambda x: tnp.argmax(x, axis=0), ((4096, 70),)),
     "stage-reductions": Acting(lambda x: x.sum(0), ((4096, 70),)),
     "stage-selections": Acting(lambda x: tnp.top_k(x, 10)[0], ((1000, 160),)),
-    "cumulate-by-rows": Acting(lambda x: tnp.cumsum(x, 0), ((50, 8),)),
+    "cumulate-in-pairs": Acting(lambda x: tnp.cumsum(x, 0), ((600, 8),)),
     "sort-as-integers": Acting(lambda x: tnp.argsort(x, axis=0), ((5000, 3),)),
     "cumulate-by-numpy": Acting(lambda x: tnp.cumsum((x > 0).astype("int32"), 1), ((50, 100),)),
     "tile-pairwise-reductions": Acting(

@@ -380,6 +380,35 @@ class TransformCall:
     is_real: bool
 
 
+@dataclass(frozen=True)
+class ScanCall:
+    """Running sums, products or extremes along one axis.
+
+    Attributes
+    ----------
+    before, size, behind : int
+        Elements of the axes before it, of the axis, and of the axes behind it.
+    itemsize : int
+        Bytes of an element as it is combined.
+    is_inexact : bool
+        Whether its elements are floats or complex numbers.
+    is_any_order : bool
+        Whether another order gives the same, and NumPy takes it as it is.
+    """
+
+    before: int
+    size: int
+    behind: int
+    itemsize: int
+    is_inexact: bool
+    is_any_order: bool
+
+    @property
+    def elements(self) -> int:
+        """Elements of the array."""
+        return self.before * self.size * self.behind
+
+
 LibraryCall = (
     ProductCall
     | PanelCall
@@ -388,6 +417,7 @@ LibraryCall = (
     | DepthwiseGradientCall
     | SelectionCall
     | ReductionCall
+    | ScanCall
     | SmallMatricesCall
     | SortCall
     | TransformCall
@@ -402,6 +432,7 @@ __all__ = [
     "PanelCall",
     "ProductCall",
     "ReductionCall",
+    "ScanCall",
     "SelectionCall",
     "SmallMatricesCall",
     "SortCall",

@@ -9,6 +9,7 @@ first position gets the gradient.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import AxisRule, Cost, NotDifferentiable, Op, ShapeDtype, Value, registry
+from tracer.ir.library_calls import ScanCall
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch import leading
@@ -33,6 +35,8 @@ from tracer.ops.rules import (
 )
 
 Array = np.ndarray[Any, Any]
+_WIDE = 4
+"""Bytes of floats that are compared and combined without a conversion."""
 
 
 def _axes(name: str) -> Callable[..., AxisRule]:
@@ -42,9 +46,29 @@ def _axes(name: str) -> Callable[..., AxisRule]:
     return rule
 
 
-def _cost(operands: Types, results: Types, *, axis: int, reverse: bool) -> Cost:
-    """XLA's tree does about two passes and stores one more copy."""
-    return Cost(2 * operands[0].size, moved_bytes(operands, results), results[0].nbytes)
+def _cost(combiner: str) -> Callable[..., Cost]:
+    """Count about two passes; what is stored depends on the form that a device takes."""
+    is_extreme = combiner in ("maximum", "minimum")
+
+    def cost(operands: Types, results: Types, *, axis: int, reverse: bool) -> Cost:
+        call = _call(operands[0], axis, is_extreme=is_extreme)
+        return Cost(2 * operands[0].size, moved_bytes(operands, results), calls=(call,))
+
+    return cost
+
+
+def _call(x: ShapeDtype, axis: int, *, is_extreme: bool) -> ScanCall:
+    """Say what is cumulated: floats narrower than float32 are combined in that."""
+    is_inexact = is_float(x.dtype) or x.dtype.kind == "c"
+    is_wide = is_float(x.dtype) and x.dtype.itemsize >= _WIDE
+    return ScanCall(
+        math.prod(x.shape[:axis]),
+        x.shape[axis],
+        math.prod(x.shape[axis + 1 :]),
+        max(x.dtype.itemsize, _WIDE) if is_inexact else x.dtype.itemsize,
+        is_inexact,
+        is_any_order=x.dtype.kind in "iu" or (is_extreme and is_wide),
+    )
 
 
 def cumulative(
@@ -98,7 +122,7 @@ def cumulative(
         lower=lower,
         vjp=vjp,
         axes=_axes(name),
-        cost=_cost,
+        cost=_cost(combiner),
         batch=leading("axis"),
         merge=running(lambda: registry()[combiner], identity),
         neutral=lambda types, **_: (identity(types[0].dtype),),
@@ -201,7 +225,6 @@ _COMBINERS = {
     "maximum": np.maximum,
     "minimum": np.minimum,
 }
-_WIDE = 4
 
 numpy_cumulative: Op = Op(
     "numpy_cumulative",

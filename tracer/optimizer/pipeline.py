@@ -19,7 +19,7 @@ from tracer.optimizer.fuse.shared import shared_values_pass
 from tracer.optimizer.legalize.broadcasts import stored_broadcasts_pass
 from tracer.optimizer.legalize.columns import stored_columns_pass
 from tracer.optimizer.legalize.convolutions import convolution_layouts_pass
-from tracer.optimizer.legalize.cumulatives import cumulatives_pass, numpy_cumulatives_pass
+from tracer.optimizer.legalize.cumulatives import numpy_cumulatives_pass
 from tracer.optimizer.legalize.depthwise import depthwise_sums_pass
 from tracer.optimizer.legalize.extremes import packed_extremes_pass
 from tracer.optimizer.legalize.fills import stored_fills_pass
@@ -30,6 +30,7 @@ from tracer.optimizer.legalize.pairwise import pairwise_reductions_pass
 from tracer.optimizer.legalize.products import product_forms_pass
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.legalize.rounded_products import rounded_products_pass
+from tracer.optimizer.legalize.scans import scans_pass
 from tracer.optimizer.legalize.selections import staged_selections_pass
 from tracer.optimizer.legalize.small_matrices import small_matrices_pass
 from tracer.optimizer.legalize.solves import block_solves_pass
@@ -109,6 +110,11 @@ def _sorts_by_numpy(context: Context) -> bool:
 def _is_called(context: Context, least: float) -> bool:
     """Tell whether programs call a library through Python, for arrays of so many elements."""
     return least < math.inf and not context.on_mesh
+
+
+def _has_scans(context: Context) -> bool:
+    """Tell whether running sums have forms of their own."""
+    return context.options.machine.scans is not None
 
 
 def _is_spread(context: Context) -> bool:
@@ -818,30 +824,30 @@ TABLE: tuple[PassEntry, ...] = (
         condition=lambda c: c.options.machine.kernels.top_k_in_stages,
     ),
     PassEntry(
-        option="cumulate-by-rows",
+        option="cumulate-in-pairs",
         stage=Stage.TARGET,
-        what=(
-            "running sums, products and extremes along an axis with elements behind it are loops "
-            "that combine whole rows"
-        ),
+        what="running sums, products and extremes are found in pairs, piece by piece",
         why_here="to all before it is one node, which splits, merges and differentiates as one",
         exact="no: order of sums",
-        make=lambda c: cumulatives_pass(c.options.machine),
-        when="on CPUs, from 8 elements behind the axis on; operations on arrays one by one, too",
-        condition=lambda c: c.options.machine.kernels.cumulated_elements < math.inf,
+        make=lambda c: scans_pass(c.options.machine),
+        when=(
+            "on CPUs, for floats and complex numbers of 65,536 elements or more, or 4,096 "
+            "elements of any kind, 8 or more behind the axis; operations on arrays one by one, too"
+        ),
+        condition=_has_scans,
     ),
     PassEntry(
         option="cumulate-by-numpy",
         stage=Stage.TARGET,
-        what="NumPy finds running sums and products of integers, and running extremes",
-        why_here="after *cumulate-by-rows*, which takes what has elements behind the axis",
+        what="NumPy finds running sums and products of integers, and extremes of few elements",
+        why_here="after *cumulate-in-pairs*, which is faster",
         exact="yes, but for the sign of a zero",
         make=lambda c: numpy_cumulatives_pass(c.options.machine),
         when=(
             "on CPUs but on meshes, for arrays of 1,024 elements or more in lines of 64 or more; "
             "operations on arrays one by one, too"
         ),
-        condition=lambda c: _is_called(c, c.options.machine.kernels.numpy_cumulated),
+        condition=lambda c: _has_scans(c) and not c.on_mesh,
     ),
     PassEntry(
         option="transform-by-scipy",

@@ -54,6 +54,7 @@ def _target(
         storage=storage,
         kernels=ACCELERATOR_KERNELS,
         reductions=None,
+        scans=None,
         broadcasts=None,
         interleaving=None,
         description=description,

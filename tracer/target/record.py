@@ -14,6 +14,7 @@ from tracer.ir.library_calls import (
     PanelCall,
     ProductCall,
     ReductionCall,
+    ScanCall,
     SelectionCall,
     SmallMatricesCall,
     SortCall,
@@ -32,6 +33,7 @@ from tracer.target.products import (
     product_memory,
 )
 from tracer.target.reductions import Reductions
+from tracer.target.scans import Scans
 from tracer.target.selection import Selection
 from tracer.target.sizes import Sizes
 from tracer.target.tiles import Tiles
@@ -215,9 +217,6 @@ class Kernels:
         integers are made and taken apart.
     numpy_line : int
         Elements of a line from which NumPy sorts integers: it calls a function for each line.
-    numpy_cumulated, numpy_cumulated_line : float
-        Elements of an array and of a line from which NumPy finds running sums of integers and
-        running extremes.
     scipy_transforms, scipy_lines, scipy_line : float
         Elements and lines of an array, and elements of a line, from which SciPy finds Fourier
         transforms of complex64, of several lines at once. Of complex128 a vector has too few.
@@ -232,9 +231,6 @@ class Kernels:
     counted_elements, counted_steps : float
         Elements from which a few places of a sorted array are found by counting, and how many words
         of an element may be compared for that for each step of a sort (of which log2 n are made).
-    cumulated_elements : float
-        Elements behind an axis from which what runs along it is a loop over rows of them: trees of
-        windows are not vectorised.
     convolutions_by_library : bool
         The library takes convolutions of up to float32, with the features last.
     direct_features : int
@@ -284,8 +280,6 @@ class Kernels:
     numpy_integers: float = 2048
     numpy_orders: float = 1024
     numpy_line: int = 8
-    numpy_cumulated: float = 1024
-    numpy_cumulated_line: float = 64
     scipy_transforms: float = 1 << 19
     scipy_lines: float = 4
     scipy_line: float = 64
@@ -294,7 +288,6 @@ class Kernels:
     merged_lines: int = 4
     counted_elements: float = 1 << 17
     counted_steps: float = 2
-    cumulated_elements: float = 8
     convolutions_by_library: bool = True
     direct_features: int = 4
     depthwise_window: int = 25
@@ -404,10 +397,8 @@ ACCELERATOR_KERNELS = Kernels(
     numpy_sorts=math.inf,
     numpy_integers=math.inf,
     numpy_orders=math.inf,
-    numpy_cumulated=math.inf,
     scipy_transforms=math.inf,
     counted_elements=math.inf,
-    cumulated_elements=math.inf,
     convolutions_by_library=False,
     depthwise_window=0,
     depthwise_gradient_window=0,
@@ -451,6 +442,8 @@ class Target:
         See there.
     reductions : Reductions or None
         How long reductions go in stages; None where they are compiled well as they are.
+    scans : Scans or None
+        In which form running sums are fastest; None where the compiler's tree is.
     broadcasts : Broadcasts or None
         When what a broadcast repeats is stored; None where it is not computed again.
     interleaving : Interleaving or None
@@ -475,6 +468,7 @@ class Target:
     selection: Selection = field(default_factory=Selection)
     sizes: Sizes = field(default_factory=Sizes)
     reductions: Reductions | None = field(default_factory=Reductions)
+    scans: Scans | None = field(default_factory=Scans)
     broadcasts: Broadcasts | None = field(default_factory=Broadcasts)
     interleaving: Interleaving | None = field(default_factory=Interleaving)
     description: tuple[Any, ...] = ()
@@ -504,9 +498,8 @@ class Target:
             return ProductMemory(0, self.packing.by_convolution(call), 4 * call.windows)
         if isinstance(call, SelectionCall):
             return ProductMemory(self.selection.work(call).alive_bytes, 0, 0)
-        if isinstance(call, ReductionCall):
-            rules = self.reductions
-            return ProductMemory(0 if rules is None else rules.partial_bytes(call), 0, 0)
+        if isinstance(call, ReductionCall | ScanCall):
+            return ProductMemory(self._staged_bytes(call), 0, 0)
         if isinstance(call, DepthwiseCall):
             return ProductMemory(self.kernels.depthwise_bytes(call), 0, 0)
         if isinstance(call, DepthwiseGradientCall):
@@ -514,6 +507,12 @@ class Target:
         if isinstance(call, SortCall):
             return self.kernels.sort_memory(call)
         return product_memory(call, self.product_prices, self.packing)
+
+    def _staged_bytes(self, call: ReductionCall | ScanCall) -> int:
+        if isinstance(call, ScanCall):
+            rules = self.scans
+            return call.elements * call.itemsize if rules is None else rules.bytes(call)
+        return 0 if self.reductions is None else self.reductions.partial_bytes(call)
 
     def _memory_of_matrices(self, call: SmallMatricesCall) -> ProductMemory:
         """Bound what many matrices take: side by side, or one by one in the library."""
