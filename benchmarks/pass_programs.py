@@ -138,6 +138,7 @@ PASS_PROGRAMS: Mapping[str, LimitedProgram] = {
     "running sums of columns": LimitedProgram(
         lambda x: tnp.cumsum(x, axis=0), normal((4000, 1000))
     ),
+    "running sums of rows": LimitedProgram(lambda x: tnp.cumsum(x, axis=1), normal((1000, 4000))),
     "sort of 1,000,000": LimitedProgram(tnp.sort, normal((1_000_000,))),
     "running numbers of 1,000,000": LimitedProgram(
         lambda x: tnp.cumsum(x > 0), normal((1_000_000,))
