@@ -188,6 +188,8 @@ def _beta_value(a: Array, b: Array, x: Array) -> Array:
     value = choose(is_series, _beta_near_one(*rows), value)
     # All mass is at 0 for a = 0, and at 1 for b = 0.
     at_end = choose(starts_full, choose(x > 0, 1, x), choose(x < 1, 0 * x, x))
+    # Of small parameters rounding can lead out of the probabilities.
+    value = tnp.clip(value, 0, 1)
     return choose(good, choose(inside, value, choose(is_end, at_end, x)), tnp.nan)
 
 
