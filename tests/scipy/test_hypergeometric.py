@@ -104,7 +104,8 @@ def test_dtypes_shapes_and_refusals():
     assert ours.hyp1f1(np.float32(1), 2, np.float32(0)).dtype == np.float32
     with pytest.raises(DTypeError, match="complex"):
         ours.hyp1f1(1, 2, 1j)
-    with pytest.raises(NotDifferentiableError, match="no derivative with respect to a"):
+    # Advice for who writes rules of their own is of no use to who calls ours.
+    with pytest.raises(NotDifferentiableError, match=r"^hyp1f1 has no derivative(.|\n)*stop_grad"):
         tracer.grad(lambda a: ours.hyp1f1(a, 2.0, 1.0))(1.5)
 
 

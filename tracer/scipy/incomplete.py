@@ -17,6 +17,8 @@ from tracer.array.convert import convert
 from tracer.array.dispatch import apply_many, compound
 from tracer.array.recording import recorded
 from tracer.autodiff.transforms import custom_jvp
+from tracer.errors import NotDifferentiableError
+from tracer.ops.call import deferred
 from tracer.scipy.beta_function import log_beta, log_gamma_step
 from tracer.scipy.choice import choose
 from tracer.scipy.floats import floats_together, in_float32
@@ -93,7 +95,12 @@ def _slope(a: Array, x: Array) -> Array:
 def refusing(x: Array, reason: str) -> Array:
     """Return the same array, of which no derivative may be asked."""
     graph, _ = recorded(lambda recording: recording.finish([recording.argument(x.type)]))
-    return apply_many(ops.plain_call, x, body=graph, reason=reason)[0]
+    error = NotDifferentiableError(
+        reason,
+        mend="differentiate with respect to other arguments; tracer.stop_gradient keeps this "
+        "one constant",
+    )
+    return apply_many(ops.plain_call, x, body=graph, reason=deferred(error))[0]
 
 
 def gamma_slope(a: Array, x: Array) -> Array:
@@ -188,6 +195,8 @@ def _beta_value(a: Array, b: Array, x: Array) -> Array:
     value = choose(is_series, _beta_near_one(*rows), value)
     # All mass is at 0 for a = 0, and at 1 for b = 0.
     at_end = choose(starts_full, choose(x > 0, 1, x), choose(x < 1, 0 * x, x))
+    # Of small parameters rounding can lead out of the probabilities.
+    value = tnp.clip(value, 0, 1)
     return choose(good, choose(inside, value, choose(is_end, at_end, x)), tnp.nan)
 
 

@@ -24,7 +24,8 @@ def logpdf(
     safe = choose(inside, z, 0.5)
     powers = special.xlogy(a_ - 1, safe) + special.xlog1py(b_ - 1, -safe)
     value = powers - special.betaln(a_, b_) - tnp.log(scale_)
-    return choose(inside, value, choose(z != z, z, -tnp.inf))
+    good = (a_ > 0) & (b_ > 0)
+    return choose(good, choose(inside, value, choose(z != z, z, -tnp.inf)), tnp.nan)
 
 
 @_described
@@ -57,8 +58,10 @@ def logcdf(
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of more than x, 1 - cdf."""
     x_, a_, b_, loc_, scale_ = floats_together("beta.sf", x, a, b, loc, scale)
-    z = (x_ - loc_) / scale_
-    return special.betainc(b_, a_, 1 - tnp.clip(z, 0, 1))
+    z = tnp.clip((x_ - loc_) / scale_, 0, 1)
+    # Below the mean 1 - z has lost the digits of z, on which it depends where a is small.
+    is_low = z < a_ / (a_ + b_)
+    return choose(is_low, 1 - special.betainc(a_, b_, z), special.betainc(b_, a_, 1 - z))
 
 
 @_described

@@ -24,7 +24,8 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
     safe = choose(inside, x, 0)
     ways = -tnp.log1p(n_) - special.betaln(n_ - safe + 1, safe + 1)
     value = ways + special.betaln(safe + a_, n_ - safe + b_) - special.betaln(a_, b_)
-    return supported(inside, value, x)
+    good = (n_ >= 0) & (a_ > 0) & (b_ > 0)
+    return choose(good, supported(inside, value, x), tnp.nan)
 
 
 @_described

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
@@ -16,16 +18,30 @@ _described = parameters(
 
 
 def _log_mass(a: Array, b: Array) -> Array:
-    """Return the logarithm of the normal probability between two bounds, in the better tail."""
+    """Return the logarithm of the normal probability between two bounds, in the better tail.
+
+    Around the middle it is one less the tails, or a difference of `erf` where that keeps more.
+    """
     swaps = a > 0
     low, high = choose(swaps, -b, a), choose(swaps, -a, b)
-    is_left = high <= 0
-    far, near = choose(is_left, low, -2), choose(is_left, high, -1)
+    is_left = high <= -1
+    far, near = choose(is_left, low, -3), choose(is_left, high, -2)
     first, second = special.log_ndtr(near), special.log_ndtr(far)
-    left = first + tnp.log1p(-tnp.exp(second - first))
+    # So far out that both logarithms overflow, all of the mass is at the nearer bound.
+    left = first + tnp.log1p(-tnp.exp(choose(second > -tnp.inf, second - first, -tnp.inf)))
     wide, end = choose(is_left, -1, low), choose(is_left, 1, high)
-    middle = tnp.log1p(-special.ndtr(wide) - special.ndtr(-end))
+    tails = special.ndtr(wide) + special.ndtr(-end)
+    is_wide = tails < 0.5
+    mass = (special.erf(end / math.sqrt(2)) - special.erf(wide / math.sqrt(2))) / 2
+    middle = choose(
+        is_wide, tnp.log1p(-choose(is_wide, tails, 0)), tnp.log(choose(is_wide, 1, mass))
+    )
     return choose(is_left, left, middle)
+
+
+def _between(a: Array, b: Array, value: Array) -> Array:
+    """Return what holds between two bounds: NaN where they are in no order, or NaN."""
+    return choose(a < b, value, tnp.nan)
 
 
 @_described
@@ -36,7 +52,7 @@ def logpdf(
     x_, a_, b_, loc_, scale_ = floats_together("truncnorm.logpdf", x, a, b, loc, scale)
     z = (x_ - loc_) / scale_
     value = norm.logpdf(z) - tnp.log(scale_) - _log_mass(a_, b_)
-    return choose((z >= a_) & (z <= b_), value, choose(z != z, z, -tnp.inf))
+    return _between(a_, b_, choose((z >= a_) & (z <= b_), value, choose(z != z, z, -tnp.inf)))
 
 
 @_described
@@ -56,7 +72,8 @@ def logcdf(
     z = (x_ - loc_) / scale_
     inside = (z > a_) & (z < b_)
     value = _log_mass(a_, choose(inside, z, b_)) - _log_mass(a_, b_)
-    return choose(inside, value, choose(z >= b_, 0, choose(z != z, z, -tnp.inf)))
+    outside = choose(z >= b_, 0, choose(z != z, z, -tnp.inf))
+    return _between(a_, b_, choose(inside, value, outside))
 
 
 @_described
@@ -76,7 +93,8 @@ def logsf(
     z = (x_ - loc_) / scale_
     inside = (z > a_) & (z < b_)
     value = _log_mass(choose(inside, z, a_), b_) - _log_mass(a_, b_)
-    return choose(inside, value, choose(z <= a_, 0, choose(z != z, z, -tnp.inf)))
+    outside = choose(z <= a_, 0, choose(z != z, z, -tnp.inf))
+    return _between(a_, b_, choose(inside, value, outside))
 
 
 @_described

@@ -17,7 +17,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     x_, loc_, scale_ = floats_together("uniform.logpdf", x, loc, scale)
     inside = (x_ >= loc_) & (x_ <= loc_ + scale_)
     value = choose(inside, -tnp.log(scale_), -tnp.inf)
-    return choose(x_ != x_, x_, value)
+    return choose((x_ == x_) & (loc_ == loc_) & (scale_ == scale_), value, tnp.nan)
 
 
 @_described

@@ -19,7 +19,9 @@ def logpdf(x: ArrayLike, kappa: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike 
     """Logarithm of the density."""
     x_, kappa_, loc_, scale_ = floats_together("vonmises.logpdf", x, kappa, loc, scale)
     z = (x_ - loc_) / scale_
-    value = kappa_ * (tnp.cos(z) - 1) - tnp.log(2 * math.pi * special.i0e(kappa_)) - tnp.log(scale_)
+    # cos(z) - 1, with the digits of small angles.
+    fall = -2 * tnp.sin(z / 2) ** 2
+    value = kappa_ * fall - tnp.log(2 * math.pi * special.i0e(kappa_)) - tnp.log(scale_)
     return choose(kappa_ >= 0, value, tnp.nan)
 
 

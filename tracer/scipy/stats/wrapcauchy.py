@@ -19,10 +19,10 @@ def logpdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     """Logarithm of the density."""
     x_, c_, loc_, scale_ = floats_together("wrapcauchy.logpdf", x, c, loc, scale)
     z = (x_ - loc_) / scale_
-    value = tnp.log((1 - c_ * c_) / (2 * math.pi * (1 + c_ * c_ - 2 * c_ * tnp.cos(z)))) - tnp.log(
-        scale_
-    )
-    inside = (z >= 0) & (z < 2 * math.pi)
+    # 1 + c^2 - 2 c cos(z), with the digits of small angles and of c close to 1.
+    distance = (1 - c_) ** 2 + 4 * c_ * tnp.sin(z / 2) ** 2
+    value = tnp.log((1 - c_) * (1 + c_) / (2 * math.pi * distance)) - tnp.log(scale_)
+    inside = (z >= 0) & (z <= 2 * math.pi)
     return choose((c_ > 0) & (c_ < 1), supported(inside, value, z), tnp.nan)
 
 
