@@ -394,6 +394,8 @@ class ScanCall:
         Whether its elements are floats or complex numbers.
     is_any_order : bool
         Whether another order gives the same, and NumPy takes it as it is.
+    is_product : bool
+        Whether they are products: those of a part alone may be too large or too small.
     """
 
     before: int
@@ -402,6 +404,7 @@ class ScanCall:
     itemsize: int
     is_inexact: bool
     is_any_order: bool
+    is_product: bool
 
     @property
     def elements(self) -> int:

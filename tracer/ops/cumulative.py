@@ -48,19 +48,19 @@ def _axes(name: str) -> Callable[..., AxisRule]:
 
 def _cost(combiner: str) -> Callable[..., Cost]:
     """Count about two passes; what is stored depends on the form that a device takes."""
-    is_extreme = combiner in ("maximum", "minimum")
 
     def cost(operands: Types, results: Types, *, axis: int, reverse: bool) -> Cost:
-        call = _call(operands[0], axis, is_extreme=is_extreme)
+        call = _call(operands[0], axis, combiner)
         return Cost(2 * operands[0].size, moved_bytes(operands, results), calls=(call,))
 
     return cost
 
 
-def _call(x: ShapeDtype, axis: int, *, is_extreme: bool) -> ScanCall:
+def _call(x: ShapeDtype, axis: int, combiner: str) -> ScanCall:
     """Say what is cumulated: floats narrower than float32 are combined in that."""
     is_inexact = is_float(x.dtype) or x.dtype.kind == "c"
     is_wide = is_float(x.dtype) and x.dtype.itemsize >= _WIDE
+    is_extreme = combiner in ("maximum", "minimum")
     return ScanCall(
         math.prod(x.shape[:axis]),
         x.shape[axis],
@@ -68,6 +68,7 @@ def _call(x: ShapeDtype, axis: int, *, is_extreme: bool) -> ScanCall:
         max(x.dtype.itemsize, _WIDE) if is_inexact else x.dtype.itemsize,
         is_inexact,
         is_any_order=x.dtype.kind in "iu" or (is_extreme and is_wide),
+        is_product=combiner == "multiply",
     )
 
 

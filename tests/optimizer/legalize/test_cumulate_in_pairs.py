@@ -32,6 +32,10 @@ SHAPES = [
     ((2, 40, 7), 1),
     ((50, 2), 0),
     ((64, 1), 0),
+    # Parts of fewer rows than a piece has elements, or than would divide the line.
+    ((10, 70), 0),
+    ((60, 11), 0),
+    ((2, 65, 3), 1),
 ]
 
 
@@ -122,6 +126,15 @@ def test_compiled_it_computes_the_same(name: str, reverse: bool) -> None:
         np.testing.assert_array_equal(to_host(found), wanted)
 
 
+def test_products_do_not_overflow_before_they_are_multiplied() -> None:
+    """Seven rows alone would: 1e70."""
+    x = np.ones((40, 8), np.float32)
+    x[:7], x[7:14] = 1e-5, 1e10
+    graph = cumulated(NAMES[1], x.shape, "float32", 0)
+    (found,) = evaluated(apply(PASS, graph)[0], x)
+    np.testing.assert_allclose(found, np.cumprod(x, 0), rtol=1e-5)
+
+
 def test_negative_zeros_stay() -> None:
     """Nothing that is added to begin with is 0: -0 + 0 is 0."""
     x = np.full((3, 100), -0.0, np.float32)
@@ -138,10 +151,12 @@ def test_errors_of_sums_grow_with_the_logarithm() -> None:
     assert log.applied == ["cumulative_add of float32[100000] along axis 0"]
     assert ops_of(after).count("while") == 1
     x = np.full(100_000, 0.1, np.float32)
-    (found,) = evaluated(after, x)
-    wanted = np.cumsum(x.astype("float64"))
-    one_by_one = np.cumsum(x, dtype=np.float32)
-    assert np.abs(found - wanted).max() < 0.1 * np.abs(one_by_one - wanted).max()
+    # Of parts of 16 elements, too: 6,250 of them.
+    for made in (after, apply(of_pieces(16), cumulated(NAMES[0], (100_000,), "f4", 0))[0]):
+        (found,) = evaluated(made, x)
+        wanted = np.cumsum(x.astype("float64"))
+        one_by_one = np.cumsum(x, dtype=np.float32)
+        assert np.abs(found - wanted).max() < 0.1 * np.abs(one_by_one - wanted).max()
 
 
 PROGRAMS = {
