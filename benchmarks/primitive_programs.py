@@ -91,6 +91,9 @@ def _sums() -> tuple[Primitive, ...]:
         Primitive("running sums", "cumsum, gradient", together(rows, rows),
                   lambda xp: lambda x, w: (xp.cumsum(x, -1) * w).sum(), argnums=(0,),
                   sides=(JAX, TORCH)),
+        Primitive("running sums", "cumprod, gradient", together(rows, rows),
+                  lambda xp: lambda x, w: (xp.cumprod(x, -1) * w).sum(), argnums=(0,),
+                  sides=(JAX, TORCH)),
     )  # fmt: skip
 
 

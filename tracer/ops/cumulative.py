@@ -2,9 +2,8 @@
 
 Lowered to StableHLO's reduce_window over the whole axis, which XLA rewrites into a tree. The
 gradient of the running product sums cotangents weighted by the factors in between. That is a
-first-order linear recurrence, solved without division by recursive doubling (Hillis & Steele, "Data
-parallel algorithms", 1986), so zeros are safe. If a running maximum is reached several times, the
-first position gets the gradient.
+first-order linear recurrence, solved without division, in pairs, so zeros are safe. If a running
+maximum is reached several times, the first position gets the gradient.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch import leading
 from tracer.ops.merges import running
+from tracer.ops.pairs import Pairs
 from tracer.ops.reduce import highest, lowest
 from tracer.ops.rules import (
     is_float,
@@ -132,18 +132,31 @@ def cumulative(
 
 def _multiply_vjp(g: Value, out: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
     """Solve s[k] = g[k] + x[k + 1] * s[k + 1], then weight with the product before k."""
-    size = x.shape[axis]
-    if size == 0:
+    if x.shape[axis] == 0:
         return (g,)
     direction = 1 if reverse else -1
-    total, weight = g, helpers.shifted(x, axis, direction, fill=0)
-    step = 1
-    while step < size:
-        ahead = helpers.shifted(total, axis, direction * step, fill=0)
-        total = ops.add(total, ops.multiply(weight, ahead))
-        weight = ops.multiply(weight, helpers.shifted(weight, axis, direction * step, fill=0))
-        step *= 2
+    weight = helpers.shifted(x, axis, direction, fill=0)
+    total = _recurrence(g, weight, Pairs(axis, not reverse))
     return (ops.multiply(total, helpers.shifted(out, axis, -direction, fill=1)),)
+
+
+def _recurrence(addend: Value, factor: Value, pairs: Pairs) -> Value:
+    """Solve s[k] = addend[k] + factor[k] * s[k - 1], for the second elements of all pairs first.
+
+    The first factor is 0. What a level takes from the one before it is stored: XLA would compute it
+    again for each element that reads it, which doubles with each level.
+    """
+    if addend.shape[pairs.axis] == 1:
+        return addend
+    (first, second), (weight, last) = pairs.halves(addend), pairs.halves(factor)
+    count = second.shape[pairs.axis]
+    paired = pairs.with_second(first, count), pairs.with_second(weight, count)
+    addends = ops.add(second, ops.multiply(last, paired[0]))
+    factors = ops.multiply(last, paired[1])
+    addends, factors = ops.optimization_barrier(addends, factors)
+    (second,) = ops.optimization_barrier(_recurrence(addends, factors, pairs))
+    before = pairs.before(second, first.shape[pairs.axis], 0)
+    return pairs.interleaved(ops.add(first, ops.multiply(weight, before)), second)
 
 
 def _extremum_vjp(g: Value, out: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:

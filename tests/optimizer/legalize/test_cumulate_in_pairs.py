@@ -198,3 +198,12 @@ def test_pieces_are_stored_not_the_array(shape: tuple[int, ...], axis: int) -> N
     assert beside <= plan.peak_bytes - 2 * x.nbytes <= 4 * 32_768 * 4
     donated = tracer.compile(lambda x: tnp.cumsum(x, axis), donate_argnums=0)
     assert donated.plan(x).compiled_bytes <= x.nbytes + beside
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_gradient_of_products_is_stored_as_predicted(axis: int) -> None:
+    """By doubling, each of 10 levels read all elements: XLA stored 5 times the prediction."""
+    x = tracer.ShapeDtype((700, 800), np.float32)
+    plan = tracer.compile(tracer.grad(lambda x: (tnp.cumprod(x, axis) ** 2).sum())).plan(x)
+    assert plan.compiled_bytes <= 1.05 * plan.peak_bytes <= 5 * x.nbytes

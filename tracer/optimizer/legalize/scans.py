@@ -37,6 +37,7 @@ from functools import partial
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Op, Value, rebuild
 from tracer.ops import helpers
+from tracer.ops.pairs import Pairs
 from tracer.optimizer.legalize.counted_loop import INT32, State, counted_loop, places_along
 from tracer.optimizer.legalize.cumulatives import COMBINED, scan_call
 from tracer.optimizer.legalize.writer import stored, wide_dtype
@@ -114,54 +115,20 @@ class _Scan:
             return self.op(x, axis=_AXIS, reverse=self.reverse)  # type: ignore[no-any-return]
         if size <= SHORT_LINE:
             return self._one_by_one(x)
-        first, second = self._halves(x)
-        more = first.shape[_AXIS] - second.shape[_AXIS]
-        begin = more if self.reverse else 0
-        paired = helpers.slice_axis(first, _AXIS, begin, begin + second.shape[_AXIS])
-        pairs = stored(self.whole(stored(self.combine(paired, second))))
-        return self._interleaved(self.combine(self._before(pairs, more), first), pairs, size)
+        pairs = Pairs(_AXIS, self.reverse)
+        first, second = pairs.halves(x)
+        paired = pairs.with_second(first, second.shape[_AXIS])
+        second = stored(self.whole(stored(self.combine(paired, second))))
+        before = pairs.before(second, first.shape[_AXIS], self.filler)
+        return pairs.interleaved(self.combine(before, first), second)
 
     def _one_by_one(self, x: Value) -> Value:
         rows = [helpers.slice_axis(x, _AXIS, i, i + 1) for i in range(x.shape[_AXIS])]
         rows = rows[::-1] if self.reverse else rows
         for i in range(1, len(rows)):
             rows[i] = self.combine(rows[i - 1], rows[i])
-        return _joined(rows[::-1] if self.reverse else rows)
-
-    def _halves(self, x: Value) -> tuple[Value, Value]:
-        """Return the first and the second elements of all pairs; one more may be a first one."""
-        size = x.shape[_AXIS]
-        odd = 1 if self.reverse and size % 2 == 0 else 0
-        return _every_second(x, odd), _every_second(x, 1 - odd)
-
-    def _before(self, pairs: Value, more: int) -> Value:
-        """Return what lies before each first element: all pairs before its own."""
-        size = pairs.shape[_AXIS]
-        nothing = helpers.full(self.filler, pairs.type.resized(_AXIS, 1))
-        if self.reverse:
-            return _joined([helpers.slice_axis(pairs, _AXIS, 1 - more, size), nothing])
-        return _joined([nothing, helpers.slice_axis(pairs, _AXIS, 0, size - 1 + more)])
-
-    def _interleaved(self, first: Value, pairs: Value, size: int) -> Value:
-        lines, half, *behind = first.shape
-        if pairs.shape[_AXIS] < half:
-            unread = helpers.full(self.filler, pairs.type.resized(_AXIS, 1))
-            pairs = _joined([pairs, unread])
-        both = (pairs, first) if self.reverse and size % 2 == 0 else (first, pairs)
-        apart = [helpers.reshape(x, (lines, half, 1, *behind)) for x in both]
-        found = helpers.reshape(ops.concatenate(*apart, dimension=2), (lines, 2 * half, *behind))
-        return helpers.slice_axis(found, _AXIS, 0, size)
-
-
-def _joined(parts: Sequence[Value]) -> Value:
-    parts = [part for part in parts if part.shape[_AXIS]]
-    return parts[0] if len(parts) == 1 else ops.concatenate(*parts, dimension=_AXIS)
-
-
-def _every_second(x: Value, begin: int) -> Value:
-    behind = len(x.shape) - 2
-    start, strides = (0, begin, *[0] * behind), (1, 2, *[1] * behind)
-    return ops.slice(x, start=start, limit=x.shape, strides=strides)  # type: ignore[no-any-return]
+        rows = rows[::-1] if self.reverse else rows
+        return rows[0] if len(rows) == 1 else ops.concatenate(*rows, dimension=_AXIS)
 
 
 def _in_pieces(scan: _Scan, x: Value, most: int) -> Value:
