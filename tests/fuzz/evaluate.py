@@ -230,8 +230,11 @@ def _chain(node: Node) -> float:
     """Return how many roundings the sums of a node may be off by, when their terms are alike.
 
     The interpreter sums in float64 as well, so for a program of float64 it is no better than what
-    it judges: NumPy's product of 75,000 alike terms was 95 roundings off, and XLA's was 3.
+    it judges: NumPy's product of 75,000 alike terms was 95 roundings off, and XLA's was 3. Its
+    running sum of 70,001 was 1,900 off: it adds one after the other.
     """
+    if node.name == "cumulative_add":
+        return max(1.0, node.types[0].shape[node.params["axis"]] / _ALIKE)
     if node.name not in ("dot_general", "reduce_add"):
         return 1.0
     sizes = [operand.type.size for operand in node.operands]

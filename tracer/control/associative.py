@@ -15,6 +15,7 @@ from tracer.array.array import Array
 from tracer.array.dispatch import apply
 from tracer.control.bodies import Arguments, check_callable, check_same, flatten_arguments
 from tracer.errors import ArgumentError, AxisError, ShapeError, with_short_traceback
+from tracer.ops.rules import as_tuple
 
 Combine = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
 
@@ -105,10 +106,8 @@ class _Scan:
         if size < 2:
             return arrays
         pairs = size // 2
-        odd = self.run(
-            self.combine(self.every_other(arrays, 0, pairs), self.every_other(arrays, 1, pairs)),
-            pairs,
-        )
+        both = self.every_other(arrays, 0, pairs), self.every_other(arrays, 1, pairs)
+        odd = _stored(self.run(_stored(self.combine(*both)), pairs))
         rest = (size - 1) // 2
         first = [self.cut(x, 0, 1, 1) for x in arrays]
         if not rest:
@@ -171,6 +170,11 @@ class _Scan:
                 mixed = apply(ops.concatenate, mixed, last, dimension=self.axis)
             results.append(mixed)
         return results
+
+
+def _stored(arrays: Sequence[Array]) -> list[Array]:
+    """Keep XLA from computing a level again for each element of the next one that reads it."""
+    return list(as_tuple(apply(ops.optimization_barrier, *arrays)))
 
 
 __all__ = ["associative_scan"]
