@@ -1,4 +1,4 @@
-"""Reductions by associative functions for which there is no op: half by half, or by doubling."""
+"""Reductions by associative functions for which there is no op: by halves, or in pairs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tracer import ops
 from tracer.array.array import Array
 from tracer.array.convert import reshape
 from tracer.array.dispatch import apply
+from tracer.ops.rules import as_tuple
 
 Combine = Callable[..., Sequence[Array]]
 """Takes the elements on the left, then those on the right, one of each array."""
@@ -49,21 +50,62 @@ def _reduced_axis(arrays: list[Array], axis: int, combine: Combine) -> list[Arra
     return arrays
 
 
-def accumulated(x: Array, axis: int, combine: Callable[[Array, Array], Array]) -> Array:
-    """Combine each element with those before it: with one, then with two more, then with four.
+def accumulated(arrays: Sequence[Array], axis: int, combine: Combine) -> list[Array]:
+    """Combine each element with all before it: pairs, then pairs of pairs, then what is between.
 
-    Source: Hillis & Steele, "Data parallel algorithms" (1986).
+    Each level is stored: XLA would compute it again for each element of the next one that reads it.
+    Source: G. Blelloch, "Prefix sums and their applications" (1990).
+
+    Parameters
+    ----------
+    arrays : sequence of Array
+        All of one size along the axis.
+    axis : int
+        Along which.
+    combine : callable
+        Takes those of the left and those of the right, and returns as many, of their types.
     """
-    size, step = x.shape[axis], 1
-    while step < size:
-        later = combine(cut(x, axis, 0, size - step), cut(x, axis, step, size))
-        x = apply(ops.concatenate, cut(x, axis, 0, step), later, dimension=axis)
-        step *= 2
-    return x
+    size = arrays[0].shape[axis]
+    if size <= 1:
+        return list(arrays)
+    pairs, rest = size // 2, (size - 1) // 2
+    both = *_every_other(arrays, axis, 0, pairs), *_every_other(arrays, axis, 1, pairs)
+    odd = _stored(accumulated(_stored(combine(*both)), axis, combine))
+    even = [cut(x, axis, 0, 1) for x in arrays]
+    if rest:
+        before = [cut(x, axis, 0, rest) for x in odd]
+        between = combine(*before, *_every_other(arrays, axis, 2, rest))
+        even = _joined(even, between, axis)
+    return [_interleaved(x, y, axis) for x, y in zip(even, odd, strict=True)]
 
 
-def cut(x: Array, axis: int, first: int, end: int) -> Array:
+def _stored(arrays: Sequence[Array]) -> list[Array]:
+    return list(as_tuple(apply(ops.optimization_barrier, *arrays)))
+
+
+def _every_other(arrays: Sequence[Array], axis: int, start: int, count: int) -> list[Array]:
+    return [cut(x, axis, start, start + 2 * count - 1, 2) for x in arrays]
+
+
+def _joined(first: Sequence[Array], second: Sequence[Array], axis: int) -> list[Array]:
+    pairs = zip(first, second, strict=True)
+    return [apply(ops.concatenate, x, y, dimension=axis) for x, y in pairs]
+
+
+def _interleaved(even: Array, odd: Array, axis: int) -> Array:
+    """Return even[0], odd[0], even[1], odd[1], ...; there may be one more even one."""
+    count = odd.shape[axis]
+    before, behind = odd.shape[:axis], odd.shape[axis + 1 :]
+    apart = [reshape(x, (*before, count, 1, *behind)) for x in (cut(even, axis, 0, count), odd)]
+    pairs = apply(ops.concatenate, *apart, dimension=axis + 1)
+    mixed = reshape(pairs, (*before, 2 * count, *behind))
+    if even.shape[axis] == count:
+        return mixed
+    return apply(ops.concatenate, mixed, cut(even, axis, count, count + 1), dimension=axis)
+
+
+def cut(x: Array, axis: int, first: int, end: int, stride: int = 1) -> Array:
     """Return a range of an axis."""
-    start, limit = [0] * x.ndim, list(x.shape)
-    start[axis], limit[axis] = first, end
-    return apply(ops.slice, x, start=tuple(start), limit=tuple(limit), strides=(1,) * x.ndim)
+    start, limit, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
+    start[axis], limit[axis], strides[axis] = first, end, stride
+    return apply(ops.slice, x, start=tuple(start), limit=tuple(limit), strides=tuple(strides))

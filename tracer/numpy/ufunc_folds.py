@@ -235,7 +235,8 @@ def running(fold: Fold) -> Along:
 @compound
 def _running(x: Array, *, fold: Fold, axis: int) -> Array:
     if fold.by_halves:
-        return convert(accumulated(fold.widened(x), axis, fold.function), x.dtype)
+        (found,) = accumulated([fold.widened(x)], axis, _pairs(fold.function))
+        return convert(found, x.dtype)
     if x.shape[axis] < 2:
         return x
     rows = _rows(x, (axis,))

@@ -286,7 +286,7 @@ def _halved(
     return reduce_by_halves([x], axes, lambda *pair: [function(*pair)])[0]
 
 
-def _doubling(name: str, function: Binary) -> Along:
+def _in_pairs(name: str, function: Binary) -> Along:
     def along(x: Array, axis: int, dtype: Any) -> Array:
         x = _as(name, x, dtype, is_logical=False)
         _require_bits(name, x)
@@ -297,7 +297,7 @@ def _doubling(name: str, function: Binary) -> Along:
 
 @compound
 def _accumulated(x: Array, *, function: Binary, axis: int) -> Array:
-    return accumulated(x, axis, function)
+    return accumulated([x], axis, lambda *pair: [function(*pair)])[0]
 
 
 def _attach(
@@ -399,5 +399,5 @@ def attach() -> None:
     _attach(logic.logical_or, any, either, has_initial=False)
     for function in (logic.bitwise_and, logic.bitwise_or, logic.bitwise_xor, fmax, fmin):
         name = function.__name__
-        _attach(function, _by_halves(name, function), _doubling(name, function))
+        _attach(function, _by_halves(name, function), _in_pairs(name, function))
     _attach_all_loops()
