@@ -32,6 +32,9 @@ SHAPES = [
     ((2, 40, 7), 1),
     ((50, 2), 0),
     ((64, 1), 0),
+    # More elements behind than a piece: fewer parts than pieces.
+    ((5, 41), 0),
+    ((9, 14), 0),
 ]
 
 

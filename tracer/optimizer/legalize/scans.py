@@ -189,7 +189,10 @@ def _by_lines(scan: _Scan, x: Value, most: int) -> Value:
 def _by_parts(scan: _Scan, x: Value, parts: int) -> Value:
     """Cumulate a part of a line in each trip, in place, from what the one before it left."""
     lines, size = x.shape[:2]
-    part = _Part(scan, _Cut(_AXIS, size, -(-size // parts), scan.reverse), parts)
+    length = -(-size // parts)
+    # Of few elements of the axis fewer parts may be enough.
+    parts = -(-size // length)
+    part = _Part(scan, _Cut(_AXIS, size, length, scan.reverse), parts)
     carried = x.type.resized(0, 1).resized(_AXIS, 1).with_dtype(wide_dtype(x.dtype))
     start = [x, helpers.full(scan.filler, carried)]
     return counted_loop(lines * parts, [], start, part.step)[0]
