@@ -94,3 +94,18 @@ def test_slopes_of_zeta_at_negative_numbers() -> None:
     q = np.array([-0.5, -1.25, -7.75, 0.5])
     found = tracer.grad(lambda q: ours.zeta(3.0, q).sum())(q)
     np.testing.assert_allclose(found, -3 * special.zeta(4.0, q), rtol=1e-11)
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [("float32", 2e-4), ("float64", 2e-12)])
+def test_incomplete_beta_of_large_parameters(dtype, rtol) -> None:
+    # Powers and the beta function are huge and differ by little: 0.4915 for 1/2 in float32.
+    a, b = np.array([[1e5, 1e5], [1e6, 1e6], [1e6, 1e5], [12.0, 1e6]]).T[..., None]
+    mean = a / (a + b)
+    width = np.sqrt(mean * (1 - mean) / (a + b))
+    x = (mean + width * np.array([-2, -0.5, 0, 1, 3])).astype(dtype)
+    function = tracer.compile(lambda x: ours.betainc(a.astype(dtype), b.astype(dtype), x))
+    np.testing.assert_allclose(function(x), special.betainc(a, b, x.astype(float)), rtol=rtol)
+    slope = tracer.compile(tracer.grad(lambda x: function(x).sum()))(x)
+    step = 1e-3 * width
+    ends = [special.betainc(a, b, x.astype(float) + y) for y in (step, -step)]
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * step), rtol=5e-4)

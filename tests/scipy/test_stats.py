@@ -221,11 +221,71 @@ def test_beta_tails_of_small_shapes():
     assert not np.isnan(float(stats.beta.logsf(*small)))
 
 
+@pytest.mark.parametrize(("dtype", "rtol"), [("float32", 2e-4), ("float64", 1e-8)])
+def test_large_parameters_of_beta_and_betabinom(dtype, rtol):
+    # 0.00865 for 0.00977 in float32.
+    a, b, n, k = (np.asarray(y, dtype) for y in (1e6, 1e6, 10, [0, 3, 10]))
+    place = np.array([0.499, 0.5, 0.5005], dtype)
+    for name, given in (
+        ("beta.logpdf", (place, a, b)),
+        ("betabinom.logpmf", (k, n, a, b)),
+        ("betabinom.logpmf", (k * 1e5, n * 1e5, a / 1e6, b / 2e5)),
+    ):
+        module, function = name.split(".")
+        ours, theirs = (getattr(getattr(x, module), function) for x in (stats, scipy.stats))
+        wanted = theirs(*(y.astype(float) for y in given))
+        np.testing.assert_allclose(np.asarray(ours(*given)), wanted, rtol=rtol, err_msg=name)
+    found = tracer.grad(lambda a: stats.beta.logpdf(place[0], a, b))(a)
+    digamma = scipy.special.digamma
+    wanted = np.log(float(place[0])) - digamma(1e6) + digamma(2e6)
+    np.testing.assert_allclose(float(found), wanted, rtol=rtol)
+    found = tracer.grad(lambda a: stats.betabinom.logpmf(k, n, a, b).sum())(a)
+    counts = k.astype(float)
+    wanted = digamma(counts + 1e6) - digamma(2e6 + 10) - digamma(1e6) + digamma(2e6)
+    np.testing.assert_allclose(float(found), wanted.sum(), rtol=0.05)
+
+
+ALL_OF_PARETO = [("pareto", x) for x in ("logpdf", "cdf", "sf", "logcdf", "logsf", "ppf")]
+
+
 def test_parameters_that_are_none_give_nan():
+    p, k = np.array([[np.nan], [-0.5], [1.5]]), np.array([-1.0, 0.0, 0.5, 2.0, 11.0])
+    for found in (
+        stats.bernoulli.pmf(k, p),
+        stats.binom.pmf(k, 10.0, p),
+        stats.nbinom.pmf(k, 10.0, p),
+        stats.geom.pmf(k, p),
+        stats.poisson.pmf(k, p[:2]),
+    ):
+        assert np.isnan(np.asarray(found)).all()
+    for name, function in (("gamma", "logpdf"), ("chi2", "logpdf"), *ALL_OF_PARETO):
+        found = getattr(getattr(stats, name), function)(k, np.array([[np.nan], [-1.0]]))
+        assert np.isnan(np.asarray(found)).all(), (name, function)
+    for n in (np.nan, -1.0):
+        assert np.isnan(float(stats.binom.pmf(-2.0, n, 0.5)))
+        assert np.isnan(float(stats.nbinom.pmf(-2.0, n, 0.5)))
     assert np.isnan(np.asarray(stats.uniform.pdf(0.5, [np.nan, 0.0], [1.0, np.nan]))).all()
     for a, b in ((-1.0, 1.0), (2.0, 0.0), (np.nan, 1.0)):
         assert np.isnan(float(stats.beta.logpdf(3.0, a, b)))
         assert np.isnan(float(stats.betabinom.logpmf(3.0, 10.0, a, b)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tails_so_far_out_that_squares_overflow(dtype):
+    x = np.array([-1e30, 1e25, 3.0], dtype) if dtype == "float32" else np.array([-1e200, 1e160, 3])
+    far = x.astype(float)
+    steep = 2 * np.log(np.hypot(1.0, far))
+    for name, shapes, wanted, slope in (
+        ("cauchy", (), -np.log(np.pi) - steep, -2 / (far + 1 / far)),
+        ("t", (1.0,), -np.log(np.pi) - steep, -2 / (far + 1 / far)),
+        ("t", (2.0,), -1.5 * np.log(2 + far[2:] ** 2), -3 / (far + 2 / far)),
+    ):
+        function = getattr(stats, name).logpdf
+        found = np.asarray(tracer.compile(function)(x, *shapes))
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found[-wanted.size :], wanted, rtol=1e-5)
+        grad = tracer.grad(lambda x, f=function, s=shapes: f(x, *s).sum())(x)
+        np.testing.assert_allclose(grad, slope, rtol=1e-5)
 
 
 def test_shares():

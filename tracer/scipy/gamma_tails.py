@@ -30,7 +30,7 @@ from tracer.scipy.floats import in_float32, polynomial
 from tracer.scipy.iteration import repeat
 
 _LOG_CIRCLE = math.log(2 * math.pi)
-_LARGE = 10
+LARGE = 10
 """From this parameter on both tails are integrated, and the asymptotic series have all digits."""
 _TERMS = {4: 28, 8: 42}
 """Of the power series below that parameter, by the bytes of a float."""
@@ -120,8 +120,8 @@ def density(a: Array, x: Array) -> Array:
     inside = (x > 0) & (a > 0)
     safe_a, safe_x = choose(inside, a, 1), choose(inside, x, 1)
     direct = (safe_a - 1) * tnp.log(safe_x) - safe_x - apply(ops.lgamma, safe_a)
-    is_large = safe_a >= _LARGE
-    large = _log_power(choose(is_large, safe_a, _LARGE), choose(is_large, safe_x, _LARGE))
+    is_large = safe_a >= LARGE
+    large = _log_power(choose(is_large, safe_a, LARGE), choose(is_large, safe_x, LARGE))
     found = tnp.exp(choose(is_large, large, direct)) * choose(is_large, safe_a / safe_x, 1)
     # At 0 it is 1 for a = 1 and infinite below; elsewhere it is 0.
     at_zero = choose(a == 1, 1, choose((a > 0) & (a < 1), tnp.inf, 0))
@@ -154,22 +154,31 @@ def _upper_of_small(a: Array, x: Array) -> Array:
 
 def _log_power(a: Array, x: Array) -> Array:
     """Return the logarithm of x**a exp(-x) / gamma(a + 1)."""
-    is_large = a >= _LARGE
-    large = choose(is_large, a, _LARGE)
-    other = choose(is_large, x, _LARGE)
-    ratio, distance = other / large, other - large
-    apart = choose(ratio < 0.5, 0, distance / large)
-    exponent = choose(ratio < 0.5, large * tnp.log(ratio) - distance, distance * _bend(apart))
-    inverse = 1 / large
-    stirling = polynomial(inverse * inverse, _STIRLING) * inverse
-    by_stirling = exponent - stirling - (tnp.log(large) + _LOG_CIRCLE) / 2
+    is_large = a >= LARGE
+    large = choose(is_large, a, LARGE)
+    other = choose(is_large, x, LARGE)
+    exponent = log_of_fall(large, other / large, other - large)
+    by_stirling = exponent - stirling(large) - (tnp.log(large) + _LOG_CIRCLE) / 2
     return choose(is_large, by_stirling, a * tnp.log(x) - x - apply(ops.lgamma, a + 1))
+
+
+def log_of_fall(a: Array, ratio: Array, distance: Array) -> Array:
+    """Return a log(ratio) - distance, which is a (ratio - 1), with its digits at ratios near 1."""
+    is_far = ratio < 0.5
+    near = distance * _bend(choose(is_far, 0, distance / a))
+    return choose(is_far, a * tnp.log(choose(is_far, ratio, 1)) - distance, near)
+
+
+def stirling(a: Array) -> Array:
+    """Return log gamma(a) less Stirling's formula, for a from 10 on."""
+    inverse = 1 / a
+    return polynomial(inverse * inverse, _STIRLING) * inverse
 
 
 def _log_ratio(a: Array, x: Array) -> Array:
     """Return log(x) - digamma(a + 1), with its digits where both are large and alike."""
-    is_near = (a >= _LARGE) & (abs(x - a) < a / 2)
-    large = choose(is_near, a, _LARGE)
+    is_near = (a >= LARGE) & (abs(x - a) < a / 2)
+    large = choose(is_near, a, LARGE)
     apart = choose(is_near, (x - a) / large, 0)
     inverse = 1 / large
     square = inverse * inverse
@@ -193,7 +202,7 @@ def _over_power(a: Array, x: Array) -> tuple[Array, Array]:
 
     The tail is the lower one where `_takes_lower` says so. Both are positive.
     """
-    by_series = _takes_lower(a, x) & (a < _LARGE)
+    by_series = _takes_lower(a, x) & (a < LARGE)
     series = _series(choose(by_series, a, 1), choose(by_series, x, 0.5))
     integral = _integral(choose(by_series, 1, a), choose(by_series, 2, x))
     pairs = zip(series, integral, strict=True)
@@ -278,4 +287,12 @@ def _reaches(a: Array, x: Array) -> tuple[Array, Array]:
     return tnp.minimum(below, 1), choose(is_steep, far, near)
 
 
-__all__ = ["density", "log_sample_slope", "sample_slope", "tails"]
+__all__ = [
+    "LARGE",
+    "density",
+    "log_of_fall",
+    "log_sample_slope",
+    "sample_slope",
+    "stirling",
+    "tails",
+]

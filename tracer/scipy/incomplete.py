@@ -2,8 +2,9 @@
 
 References
 ----------
-Press et al., Numerical Recipes, section 6.4: Lentz's evaluation of the continued fraction of the
-incomplete beta function. The gamma functions are in `gamma_tails.py`.
+DiDonato and Morris, Algorithm 708, ACM Transactions on Mathematical Software 18(3), 1992: BFRAC,
+the continued fraction of the incomplete beta function in x and 1 - x, here in Lentz's order.
+The gamma functions are in `gamma_tails.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tracer.array.recording import recorded
 from tracer.autodiff.transforms import custom_jvp
 from tracer.errors import NotDifferentiableError
 from tracer.ops.call import deferred
-from tracer.scipy.beta_function import log_beta, log_gamma_step
+from tracer.scipy.beta_function import log_gamma_step, log_weight
 from tracer.scipy.choice import choose
 from tracer.scipy.floats import floats_together, in_float32
 from tracer.scipy.gamma_tails import density, log_sample_slope, sample_slope, tails
@@ -165,8 +166,9 @@ def _beta_rule(primals: Any, tangents: Any) -> Any:
     a, b, x = primals
     inside = (x > 0) & (x < 1)
     safe = choose(inside, x, 0.5)
-    logarithm = (a - 1) * tnp.log(safe) + (b - 1) * tnp.log1p(-safe) - log_beta(a, b)
-    return _beta(a, b, x), choose(inside, tnp.exp(logarithm), 0) * tangents[2]
+    powers = (a - 1) * tnp.log(safe) + (b - 1) * tnp.log1p(-safe)
+    density = tnp.exp(log_weight(a, b, safe, powers, less=1))
+    return _beta(a, b, x), choose(inside, density, 0) * tangents[2]
 
 
 _beta.defjvp(_beta_rule)
@@ -187,9 +189,9 @@ def _beta_value(a: Array, b: Array, x: Array) -> Array:
     swaps, is_series = is_above & ~is_small, is_above & is_small & (place > _NEAR_ONE)
     place = choose(is_series, 0.5, place)
     first, second = choose(swaps, b, a), choose(swaps, a, b)
-    end = choose(swaps, 1 - place, place)
-    powers = first * tnp.log(end) + second * tnp.log1p(-end) - log_beta(first, second)
-    tail = tnp.exp(powers) * _beta_fraction(first, second, end) / first
+    end, rest = choose(swaps, 1 - place, place), choose(swaps, place, 1 - place)
+    powers = log_weight(a, b, place, a * tnp.log(place) + b * tnp.log1p(-place))
+    tail = tnp.exp(powers) / (first * _beta_fraction(first, second, end, rest))
     value = choose(swaps, 1 - tail, tail)
     rows = choose(is_series, a, 1), choose(is_series, b, _SMALL), choose(is_series, 1 - x, 0.001)
     value = choose(is_series, _beta_near_one(*rows), value)
@@ -215,31 +217,34 @@ def _beta_near_one(a: Array, b: Array, rest: Array) -> Array:
     return result
 
 
-def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
+def _beta_fraction(a: Array, b: Array, x: Array, rest: Array) -> Array:
+    """Return the fraction by which x^a rest^b / (a B(a, b)) is divided; rest is 1 - x.
+
+    Below the mean all of its terms are positive, but for products with b - m.
+    """
     epsilon = float(tnp.finfo(x.dtype).eps)
     tiny = float(tnp.finfo(x.dtype).tiny) / epsilon
-    one = x * 0 + 1
 
     def guarded(y: Any) -> Any:
         return choose(abs(y) < tiny, tiny, y)
 
-    def step(n: Any, a: Any, b: Any, x: Any, c: Any, d: Any, value: Any, change: Any) -> Any:
-        n = n + 1
-        even = n * (b - n) * x / ((a + 2 * n - 1) * (a + 2 * n))
-        d = 1 / guarded(1 + even * d)
-        c = guarded(1 + even / c)
-        value = value * d * c
-        odd = -(a + n) * (a + b + n) * x / ((a + 2 * n) * (a + 2 * n + 1))
-        d = 1 / guarded(1 + odd * d)
-        c = guarded(1 + odd / c)
-        return n, a, b, x, c, d, value * d * c, abs(d * c - 1)
+    def step(m: Any, a: Any, b: Any, x: Any, y: Any, c: Any, d: Any, value: Any, _: Any) -> Any:
+        m = m + 1
+        product, middle = m * (b - m) * x, a + 2 * m - 1
+        factor = (a + b + m - 1) / middle * (product / middle) * x
+        factor = choose(m == 1, 1, a + m - 1) * factor
+        term = m + product / middle + (a + m) * (a * y - b * x + 1 + m * (1 + y)) / (middle + 2)
+        d = 1 / guarded(term + factor * d)
+        c = guarded(term + factor / c)
+        return m, a, b, x, y, c, d, value * d * c, abs(d * c - 1)
 
-    def unfinished(n: Any, *rows: Any) -> Any:
-        return (n < _MOST_STEPS) & (rows[-1] > 2 * epsilon).any()
+    def unfinished(m: Any, *rows: Any) -> Any:
+        return (m < _MOST_STEPS) & (rows[-1] > 2 * epsilon).any()
 
-    d = 1 / guarded(1 - (a + b) * x / (a + 1))
+    first = guarded((a * rest - b * x + 1) / (a + 1))
     count = convert((x * 0).sum(), x.dtype)
-    return iterate(unfinished, step, [count, a, b, x, one, d, d, one])[6]
+    start = [count, a, b, x, rest, first, x * 0, first, x * 0 + 1]
+    return iterate(unfinished, step, start)[7]
 
 
 __all__ = ["betainc", "gammainc", "gammaincc"]

@@ -26,3 +26,11 @@ def log_of_share(share: Array, rest: Array) -> Array:
     is_large = share > 0.5
     near_one = tnp.log1p(-choose(is_large, rest, 0))
     return choose(is_large, near_one, tnp.log(choose(is_large, 1, share)))
+
+
+def log_of_one_and_square(x: Array) -> Array:
+    """Return log(1 + x^2), also where the square overflows."""
+    size = abs(x)
+    is_far = size > math.sqrt(float(tnp.finfo(x.dtype).max)) / 4
+    near = tnp.log1p(choose(is_far, 0, x) ** 2)
+    return choose(is_far, 2 * tnp.log(choose(is_far, size, 1)), near)

@@ -36,6 +36,9 @@ SHAPES = [
     ((10, 70), 0),
     ((60, 11), 0),
     ((2, 65, 3), 1),
+    # More elements behind than a piece: fewer parts than pieces.
+    ((5, 41), 0),
+    ((9, 14), 0),
 ]
 
 

@@ -18,7 +18,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     k_, p_, loc_ = floats_together("bernoulli.logpmf", k, p, loc)
     x = k_ - loc_
     value = choose(x == 1, tnp.log(p_), tnp.log1p(-p_))
-    return supported((x == 0) | (x == 1), value, x)
+    return choose((p_ >= 0) & (p_ <= 1), supported((x == 0) | (x == 1), value, x), tnp.nan)
 
 
 @_described

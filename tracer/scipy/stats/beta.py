@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
+from tracer.scipy.beta_function import log_weight
 from tracer.scipy.choice import choose
 from tracer.scipy.floats import floats_together
 from tracer.scipy.stats.docstrings import parameters
@@ -23,7 +24,7 @@ def logpdf(
     inside = (z >= 0) & (z <= 1)
     safe = choose(inside, z, 0.5)
     powers = special.xlogy(a_ - 1, safe) + special.xlog1py(b_ - 1, -safe)
-    value = powers - special.betaln(a_, b_) - tnp.log(scale_)
+    value = log_weight(a_, b_, safe, powers, less=1) - tnp.log(scale_)
     good = (a_ > 0) & (b_ > 0)
     return choose(good, choose(inside, value, choose(z != z, z, -tnp.inf)), tnp.nan)
 

@@ -22,7 +22,8 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     safe = choose(inside, x, 0)
     ways = special.gammaln(n_ + 1) - special.gammaln(safe + 1) - special.gammaln(n_ - safe + 1)
     value = ways + special.xlogy(safe, p_) + special.xlog1py(n_ - safe, -p_)
-    return supported(inside, value, x)
+    good = (n_ >= 0) & (p_ >= 0) & (p_ <= 1)
+    return choose(good, supported(inside, value, x), tnp.nan)
 
 
 @_described

@@ -9,7 +9,7 @@ from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
 from tracer.scipy.floats import floats_together
 from tracer.scipy.stats.docstrings import parameters
-from tracer.scipy.tails import log_of_share
+from tracer.scipy.tails import log_of_one_and_square, log_of_share
 
 _described = parameters()
 
@@ -29,7 +29,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density."""
     x_, loc_, scale_ = floats_together("cauchy.logpdf", x, loc, scale)
     z = (x_ - loc_) / scale_
-    return -tnp.log(math.pi * scale_) - tnp.log1p(z * z)
+    return -tnp.log(math.pi * scale_) - log_of_one_and_square(z)
 
 
 @_described

@@ -20,7 +20,7 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     z = (x_ - loc_) / scale_
     safe = choose(z < 0, 1, z)
     value = special.xlogy(a_ - 1, safe) - safe - special.gammaln(a_) - tnp.log(scale_)
-    return choose(z < 0, -tnp.inf, value)
+    return choose(a_ > 0, choose(z < 0, -tnp.inf, value), tnp.nan)
 
 
 @_described

@@ -20,7 +20,8 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     x = k_ - loc_
     inside = (x >= 1) & is_whole(x)
     safe = choose(inside, x, 1)
-    return supported(inside, special.xlog1py(safe - 1, -p_) + tnp.log(p_), x)
+    value = special.xlog1py(safe - 1, -p_) + tnp.log(p_)
+    return choose((p_ > 0) & (p_ <= 1), supported(inside, value, x), tnp.nan)
 
 
 @_described

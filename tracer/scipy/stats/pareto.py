@@ -13,6 +13,11 @@ from tracer.scipy.tails import log1mexp
 _described = parameters(b="The exponent, positive.")
 
 
+def _of_positive(b: Array, value: Array) -> Array:
+    """Return a value, or NaN where the exponent is none."""
+    return choose(b > 0, value, tnp.nan)
+
+
 @_described
 def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density."""
@@ -20,7 +25,8 @@ def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     z = (x_ - loc_) / scale_
     inside = z >= 1
     safe = choose(inside, z, 1)
-    return supported(inside, tnp.log(b_ / scale_) - (b_ + 1) * tnp.log(safe), z)
+    value = tnp.log(b_ / scale_) - (b_ + 1) * tnp.log(safe)
+    return _of_positive(b_, supported(inside, value, z))
 
 
 @_described
@@ -34,7 +40,7 @@ def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
     """Logarithm of `sf`."""
     x_, b_, loc_, scale_ = floats_together("pareto.logsf", x, b, loc, scale)
     z = (x_ - loc_) / scale_
-    return choose(z < 1, 0, -b_ * tnp.log(choose(z < 1, 1, z)))
+    return _of_positive(b_, choose(z < 1, 0, -b_ * tnp.log(choose(z < 1, 1, z))))
 
 
 @_described
@@ -48,7 +54,8 @@ def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     """Probability of at most x."""
     x_, b_, loc_, scale_ = floats_together("pareto.cdf", x, b, loc, scale)
     z = (x_ - loc_) / scale_
-    return choose(z < 1, 0, -tnp.expm1(-b_ * tnp.log(choose(z < 1, 1, z))))
+    value = -tnp.expm1(-b_ * tnp.log(choose(z < 1, 1, z)))
+    return _of_positive(b_, choose(z < 1, 0, value))
 
 
 @_described
@@ -57,7 +64,7 @@ def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     x_, b_, loc_, scale_ = floats_together("pareto.logcdf", x, b, loc, scale)
     z = (x_ - loc_) / scale_
     value = log1mexp(b_ * tnp.log(choose(z <= 1, 2, z)))
-    return choose(z <= 1, -tnp.inf, value)
+    return _of_positive(b_, choose(z <= 1, -tnp.inf, value))
 
 
 @_described
@@ -65,6 +72,7 @@ def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     """Quantile: where `cdf` is q."""
     q_, b_, loc_, scale_ = floats_together("pareto.ppf", q, b, loc, scale)
     inside = (q_ >= 0) & (q_ <= 1)
+    inside = inside & (b_ > 0)
     return choose(inside, loc_ + scale_ * tnp.exp(-tnp.log1p(-choose(inside, q_, 0)) / b_), tnp.nan)
 
 

@@ -23,7 +23,7 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     inside = (x >= 0) & is_whole(x)
     safe = choose(inside, x, 0)
     value = special.xlogy(safe, mu_) - special.gammaln(safe + 1) - mu_
-    return supported(inside, choose(mu_ >= 0, value, tnp.nan), x)
+    return choose(mu_ >= 0, supported(inside, value, x), tnp.nan)
 
 
 @_described

@@ -9,6 +9,7 @@ from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.floats import floats_together
 from tracer.scipy.stats.docstrings import parameters
+from tracer.scipy.tails import log_of_one_and_square
 
 _described = parameters(df="Degrees of freedom, positive.")
 
@@ -20,7 +21,7 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     z = (x_ - loc_) / scale_
     half = (df_ + 1) / 2
     factor = special.gammaln(half) - special.gammaln(df_ / 2) - tnp.log(df_ * math.pi) / 2
-    return factor - tnp.log(scale_) - half * tnp.log1p(z * z / df_)
+    return factor - tnp.log(scale_) - half * log_of_one_and_square(z / tnp.sqrt(df_))
 
 
 @_described
