@@ -64,10 +64,10 @@ class Scans:
         """Return what is stored besides the operand and the result; of the tree a whole copy."""
         if self.are_by_rows(call):
             return min(call.elements, _ROWS * call.before * call.behind) * call.itemsize
-        if self.are_in_pairs(call):
+        if self.are_in_pairs(call) and call.elements > self.piece:
             # A part of a line has one row at least, and carries two.
             pieces = _PIECES * (max(self.piece, call.behind) + call.behind)
-            return min(call.elements, pieces) * call.itemsize
+            return pieces * call.itemsize
         return call.elements * call.itemsize
 
 
