@@ -25,7 +25,7 @@ class Scans:
         0.2 seconds longer to compile.
     behind, paired_rows : float
         Elements behind the axis from which others are, too, and elements of such an array: XLA and
-        NumPy take one after the other. Products of them go row by row.
+        NumPy take one after the other. Products of floats go row by row.
     piece : int
         Elements that go through all levels of pairs while they are in the cache.
     fewest : int
@@ -44,7 +44,8 @@ class Scans:
 
     def are_by_rows(self, call: ScanCall) -> bool:
         """Tell whether a loop multiplies one row of what lies behind the axis after the other."""
-        return call.is_product and call.behind >= self.behind and call.size > 1
+        may_overflow = call.is_product and call.is_inexact
+        return may_overflow and call.behind >= self.behind and call.size > 1
 
     def are_in_pairs(self, call: ScanCall) -> bool:
         """Tell whether pairs of neighbours are combined, and pairs of pairs, piece by piece."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tracer
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
+from tracer.autodiff.transforms import stop_gradient
 from tracer.scipy import special
 from tracer.scipy.beta_function import log_weight
 from tracer.scipy.choice import choose
@@ -25,7 +25,7 @@ def _by_bayes(k: Array, n: Array, a: Array, b: Array) -> Array:
     """
     least = float(tnp.finfo(a.dtype).tiny)
     share = tnp.clip((k + a) / (n + a + b), least, 1 - float(tnp.finfo(a.dtype).epsneg))
-    share = tracer.stop_gradient(share)
+    share = stop_gradient(share)
 
     def density(first: Array, second: Array) -> Array:
         powers = special.xlogy(first - 1, share) + special.xlog1py(second - 1, -share)
