@@ -826,7 +826,10 @@ TABLE: tuple[PassEntry, ...] = (
     PassEntry(
         option="cumulate-in-pairs",
         stage=Stage.TARGET,
-        what="running sums, products and extremes are found in pairs, piece by piece",
+        what=(
+            "running sums, products and extremes are found in pairs, piece by piece; products of "
+            "floats with elements behind the axis row by row"
+        ),
         why_here="to all before it is one node, which splits, merges and differentiates as one",
         exact="no: order of sums",
         make=lambda c: scans_pass(c.options.machine),

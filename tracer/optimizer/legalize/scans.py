@@ -33,6 +33,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Op, Value, rebuild
@@ -51,7 +52,7 @@ _AXIS = 1
 
 
 def scans_pass(target: Target) -> Pass:
-    """Return the pass that writes running reductions along lines in pairs."""
+    """Return the pass that writes running reductions in pairs, products of columns by rows."""
     return Pass("cumulate in pairs", partial(_in_pairs, target.scans), exact=False)
 
 
@@ -124,10 +125,9 @@ class _Scan:
 
     def _one_by_one(self, x: Value) -> Value:
         rows = [helpers.slice_axis(x, _AXIS, i, i + 1) for i in range(x.shape[_AXIS])]
-        rows = rows[::-1] if self.reverse else rows
-        for i in range(1, len(rows)):
-            rows[i] = self.combine(rows[i - 1], rows[i])
-        rows = rows[::-1] if self.reverse else rows
+        order = range(len(rows))[:: -1 if self.reverse else 1]
+        for before, place in pairwise(order):
+            rows[place] = self.combine(rows[before], rows[place])
         return rows[0] if len(rows) == 1 else ops.concatenate(*rows, dimension=_AXIS)
 
 
@@ -137,9 +137,9 @@ def _in_pieces(scan: _Scan, x: Value, most: int) -> Value:
         wide = wide_dtype(x.dtype)
         return helpers.convert(scan.whole(helpers.convert(x, wide)), x.dtype)
     line = x.type.size // x.shape[0]
-    return (
-        _by_lines(scan, x, most // line) if line <= most else _by_parts(scan, x, -(-line // most))
-    )
+    if line <= most:
+        return _by_lines(scan, x, most // line)
+    return _by_parts(scan, x, -(-line // most))
 
 
 def _by_lines(scan: _Scan, x: Value, most: int) -> Value:
