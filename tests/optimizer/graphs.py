@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+import tracer
+import tracer.numpy as tnp
 from tracer import lowering
 from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype, interpret, parse_graph, print_graph, verify
@@ -65,3 +67,17 @@ def ops_of(graph: Graph) -> list[str]:
 def evaluated(graph: Graph, *arrays: Array) -> list[Array]:
     """Interpret a graph on arrays."""
     return interpret(graph, arrays)
+
+
+def assert_same_without(
+    off: str, program: Callable[..., Any], x: Array, same: Callable[[Any, Any], None]
+) -> None:
+    """Compare what a program computes with and without a pass; no argument may be written over."""
+    array, kept = tnp.asarray(x), x.copy()
+    found = tracer.compile(program)(array)
+    wanted = tracer.compile(program, passes=off)(x)
+    for one, other in zip(tracer.tree.leaves(found), tracer.tree.leaves(wanted), strict=True):
+        assert one.dtype == other.dtype
+        same(one, other)
+    np.testing.assert_array_equal(array, kept)
+    np.testing.assert_array_equal(x, kept)
