@@ -140,6 +140,22 @@ def test_gradients_of_the_batch_are_slopes(name: str) -> None:
     tracer.check_grads(loss, (X,), order=2)
 
 
+def test_gradients_of_collectives_over_two_axes_in_branches() -> None:
+    """An element that takes a branch reads those that do not."""
+
+    def one(x: Any) -> Any:
+        return tracer.cond(
+            x > 0,
+            lambda: tracer.lax.psum(x**2, "i") * x,
+            lambda: tracer.lax.psum(x, "k") * tracer.lax.pmax(x, "i"),
+        )
+
+    def loss(x: Any) -> Any:
+        return (tracer.vmap(tracer.vmap(one, axis_name="k"), axis_name="i")(x) ** 2).sum()
+
+    tracer.check_grads(loss, (X[0],), order=2)
+
+
 def test_a_collective_in_a_branch_has_no_gradient_of_elements() -> None:
     """JAX sums the cotangents of elements that took the other branch, too."""
     loss = loss_of(OURS, "in branches")

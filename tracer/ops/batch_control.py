@@ -18,6 +18,7 @@ from tracer.ir import Batching, Builder, Graph, ShapeDtype, Value
 from tracer.ops import helpers
 from tracer.ops.batch import move_axis, with_axis
 from tracer.ops.bodies import inline
+from tracer.ops.named_axis import reads_named_axis
 from tracer.ops.rules import as_tuple, is_inexact
 
 Flags = tuple[bool, ...]
@@ -115,8 +116,8 @@ def _all_branches(
     taken, results = _taken(index, len(branches)), []
     for here, branch in zip(taken, branches, strict=True):
         given = [
-            _guarded(here, x) if flag and is_inexact(x.dtype) else x
-            for x, flag in zip(arguments, flags, strict=True)
+            _guarded(here, x) if guarded and is_inexact(x.dtype) else x
+            for x, guarded in zip(arguments, _guards(branch, flags), strict=True)
         ]
         results.append(inline(batching.batch_graph(branch, flags, size, wanted)[0], given))
     chosen = results.pop()
@@ -133,6 +134,14 @@ def _taken(index: Value, count: int) -> list[Value]:
     ]
     before = functools.reduce(ops.or_, found, helpers.full(False, ShapeDtype(index.shape, "bool")))
     return [*found, ops.not_(before)]
+
+
+def _guards(branch: Graph, flags: Flags) -> Flags:
+    """Tell which arguments a branch has guarded, none if it has a collective.
+
+    Through one, an element that takes the branch reads those that do not.
+    """
+    return (False,) * len(flags) if reads_named_axis(branch) else flags
 
 
 def _is_guarded_apart(branches: Sequence[Graph], flags: Flags, i: int) -> bool:
