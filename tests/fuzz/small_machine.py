@@ -13,6 +13,7 @@ from tracer.target import host_target
 from tracer.target.products import EigenTimes
 from tracer.target.scans import Scans
 from tracer.target.tiles import Tiles
+from tracer.target.transforms import Transforms
 
 
 @contextmanager
@@ -23,9 +24,6 @@ def small_machine() -> Iterator[None]:
         found.kernels,
         tiles=Tiles(columns_bytes=1 << 9, tile_bytes=1 << 8, least_rows=1),
         eigen=EigenTimes(worth=math.inf),
-        scipy_transforms=1,
-        scipy_lines=1,
-        scipy_line=1,
         counted_elements=1 << 6,
         counted_steps=64,
     )
@@ -42,6 +40,14 @@ def small_machine() -> Iterator[None]:
     )
     reductions = replace(found.reductions, lanes=lanes)
     scans = Scans(paired_elements=12, behind=2, paired_rows=12, piece=30, fewest=3)
-    small = replace(found, cache_bytes=1 << 12, kernels=kernels, reductions=reductions, scans=scans)
+    transforms = Transforms(turned_elements=1, elements=1, lines=1, line=1)
+    small = replace(
+        found,
+        cache_bytes=1 << 12,
+        kernels=kernels,
+        reductions=reductions,
+        scans=scans,
+        transforms=transforms,
+    )
     with mock.patch.object(hardware, "host_target", return_value=small):
         yield

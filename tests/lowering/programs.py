@@ -53,10 +53,11 @@ def products(x: Value, y: Value, *, batch: int, rhs: int) -> list[Value]:
     return [dot(x, y, batch=batch, lhs=batch + 1, rhs=rhs)]
 
 
-def _spectrum(x: Value, order: tuple[int, int]) -> Value:
+def _spectrum(x: Value, order: tuple[int, int], kind: str = "FFT") -> Value:
     """Return the transform along the axis that comes last in an order of both."""
     turned = helpers.in_order(x, order)
-    found = ops.fft(turned, kind="FFT", lengths=turned.shape[1:])
+    length = 2 * (turned.shape[1] - 1) if kind == "IRFFT" else turned.shape[1]
+    found = ops.fft(turned, kind=kind, lengths=(length,))
     return helpers.in_order(found, order)
 
 
@@ -158,6 +159,16 @@ PROGRAMS: dict[str, Program] = {
     "columns by scipy": (
         lambda x: [_spectrum(x, (1, 0))],
         [((2048, 1024), "c8")],
+        {},
+    ),
+    "columns of reals by scipy": (
+        lambda x: [_spectrum(x, (1, 0), "RFFT")],
+        [((3000, 500), "f4")],
+        {},
+    ),
+    "columns to reals by scipy": (
+        lambda x: [_spectrum(x, (1, 0), "IRFFT")],
+        [((1501, 500), "c16")],
         {},
     ),
     "rows and columns by scipy": (

@@ -522,8 +522,13 @@ WRITTEN: dict[str, list[Sample]] = {
         for axis, reverse in ((0, True), (1, False))
     ],
     "scipy_fft": [
-        sample(real(3, 5) + 1j * real(3, 5), kind=kind, axis=axis)
-        for kind, axis in (("FFT", 1), ("IFFT", 0))
+        sample(x, kind=kind, axes=axes, length=length)
+        for x, kind, axes, length in (
+            (real(3, 5) + 1j * real(3, 5), "FFT", (1,), 5),
+            (real(3, 5) + 1j * real(3, 5), "IFFT", (1, 0), 3),
+            (real(3, 5), "RFFT", (0,), 3),
+            (real(3, 5) + 1j * real(3, 5), "IRFFT", (1,), 9),
+        )
     ],
     "numpy_argsort": [
         sample(real(3, 5), smooth=False),

@@ -7,6 +7,7 @@ floats are sorted as integers.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -378,6 +379,11 @@ class TransformCall:
     lengths: tuple[int, ...]
     itemsize: int
     is_real: bool
+
+    @property
+    def elements(self) -> int:
+        """Numbers that are transformed."""
+        return self.batch * math.prod(self.lengths)
 
 
 @dataclass(frozen=True)

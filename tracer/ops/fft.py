@@ -7,6 +7,7 @@ weight the frequencies that represent two (all but the first and, for even lengt
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from tracer.ops.helpers import conjugate, full, full_like, scale
 from tracer.ops.rules import (
     complex_dtype,
     moved_bytes,
-    own_axis_rule,
     own_label,
     real_dtype,
     require_axes,
@@ -100,12 +100,18 @@ def _vjp(g: Value, out: Value, x: Value, *, kind: str, lengths: tuple[int, ...])
 
 
 def _axes(operands: Types, results: Types, *, lengths: tuple[int, ...], **_: Any) -> AxisRule:
-    batch: tuple[Label, ...] = tuple(range(operands[0].ndim - len(lengths)))
-    inside, outside = (
-        tuple(own_label(group, axis) for axis in range(len(lengths))) for group in (0, 1)
-    )
-    whole: frozenset[Label] = frozenset((*inside, *outside))
-    return AxisRule(((*batch, *inside),), ((*batch, *outside),), whole=whole)
+    ndim = operands[0].ndim
+    return _whole(operands, results, range(ndim - len(lengths), ndim))
+
+
+def _whole(operands: Types, results: Types, axes: Sequence[int]) -> AxisRule:
+    """Every axis is parallel but those that are transformed."""
+    rows: list[tuple[Label, ...]] = [
+        tuple(own_label(group, i) if i in axes else i for i in range(type.ndim))
+        for group, type in enumerate((*operands, *results))
+    ]
+    whole = frozenset(row[axis] for row in rows for axis in axes)
+    return AxisRule((rows[0],), (rows[1],), whole=whole)
 
 
 def _cost(operands: Types, results: Types, *, kind: str, lengths: tuple[int, ...]) -> Cost:
@@ -141,41 +147,54 @@ fft: Op = Op(
 )
 
 
-def _infer_scipy(x: ShapeDtype, *, kind: str, axis: int) -> ShapeDtype:
+_ROUTINES = {"FFT": "fft", "IFFT": "ifft", "RFFT": "rfft", "IRFFT": "irfft"}
+
+
+def _infer_scipy(x: ShapeDtype, *, kind: str, axes: tuple[int, ...], length: int) -> ShapeDtype:
     name = "scipy_fft"
-    if kind not in _OF_SCIPY:
-        raise ArgumentError(f"{name} knows no kind {kind!r}", mend=f"use one of {list(_OF_SCIPY)}")
-    if x.dtype.kind != "c":
-        raise DTypeError(f"{name} takes complex numbers, not {x.dtype}", mend="convert first")
-    require_axes(name, (axis,), x.ndim)
-    return x
+    require_axes(name, axes, x.ndim)
+    if not axes or (kind in ("RFFT", "IRFFT") and len(axes) > 1):
+        raise ArgumentError(
+            f"{name} {kind} over {len(axes)} axes",
+            mend="give one axis or, to FFT and IFFT, several",
+        )
+    # The transform over the last axes says what is wrong with the lengths.
+    rest = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
+    lengths = (*(x.shape[axis] for axis in axes[:-1]), length)
+    inside = tuple(x.shape[axis] for axis in axes)
+    found = _infer(x.with_shape((*rest, *inside)), kind=kind, lengths=lengths)
+    shape = list(x.shape)
+    shape[axes[-1]] = found.shape[-1]
+    return ShapeDtype(tuple(shape), found.dtype)
 
 
-def _evaluate_scipy(x: Array, *, kind: str, axis: int) -> Array:
-    return np.asarray(getattr(np.fft, _OF_SCIPY[kind])(x, axis=axis))
+def _evaluate_scipy(x: Array, *, kind: str, axes: tuple[int, ...], length: int) -> Array:
+    lengths = [*(x.shape[axis] for axis in axes[:-1]), length]
+    return np.asarray(getattr(np.fft, f"{_ROUTINES[kind]}n")(x, s=lengths, axes=axes))
 
 
-def _scipy_cost(operands: Types, results: Types, *, kind: str, axis: int) -> Cost:
-    (x,) = operands
-    n = x.shape[axis]
-    call = TransformCall(x.size // max(1, n), (n,), x.dtype.itemsize, is_real=False)
-    return _cost_of(call, operands, results)
+def _scipy_cost(
+    operands: Types, results: Types, *, kind: str, axes: tuple[int, ...], length: int
+) -> Cost:
+    (x,), (y,) = operands, results
+    lengths = (*(x.shape[axis] for axis in axes[:-1]), length)
+    rest = math.prod(n for axis, n in enumerate(x.shape) if axis not in axes)
+    itemsize, is_real = max(x.dtype.itemsize, y.dtype.itemsize), kind in ("RFFT", "IRFFT")
+    return _cost_of(TransformCall(rest, lengths, itemsize, is_real), operands, results)
 
-
-_OF_SCIPY = {"FFT": "fft", "IFFT": "ifft"}
 
 scipy_fft: Op = Op(
     "scipy_fft",
-    doc="Discrete Fourier transform of complex numbers along one axis by SciPy. IFFT divides by "
-    "the number of elements.",
+    doc="Discrete Fourier transform along any axes, the last of them of `length` numbers, by "
+    "SciPy. RFFT and IRFFT take one axis; IFFT and IRFFT divide by the number of elements.",
     infer=_infer_scipy,
     evaluate=_evaluate_scipy,
-    lower=lambda b, types, x, *, kind, axis: b.numpy_call(types, x, _OF_SCIPY[kind], axis),
+    lower=lambda b, types, x, *, kind, axes, length: b.numpy_call(types, x, _ROUTINES[kind], *axes),
     vjp=NotDifferentiable("transforms become it after they are differentiated"),
-    axes=lambda operands, results, *, axis, **_: own_axis_rule(operands, results, axis),
+    axes=lambda operands, results, *, axes, **_: _whole(operands, results, axes),
     cost=_scipy_cost,
     reuses=(0,),
     calls_host=True,
     known_as="fft",
-    batch=leading("axis"),
+    batch=leading("axes"),
 )

@@ -855,15 +855,16 @@ TABLE: tuple[PassEntry, ...] = (
     PassEntry(
         option="transform-by-scipy",
         stage=Stage.TARGET,
-        what="SciPy finds Fourier transforms of complex64, along any axis and in place",
+        what="SciPy finds Fourier transforms along other axes than the last ones, and in place",
         why_here="to all before it is one node, which splits, merges and differentiates as one",
         exact="no: rounding",
         make=lambda c: scipy_transforms_pass(c.options.machine),
         when=(
-            "on CPUs but on meshes, for arrays of 524,288 elements or more in lines of 64 to "
-            "16,384; operations on arrays one by one, too"
+            "on CPUs but on meshes, for arrays of 32,768 elements or more; along the last axes for "
+            "524,288 complex64 or more in lines of 64 to 16,384, but on Intel's servers, whose "
+            "XLA is faster; operations on arrays one by one, too"
         ),
-        condition=lambda c: _is_called(c, c.options.machine.kernels.scipy_transforms),
+        condition=lambda c: c.options.machine.transforms is not None and not c.on_mesh,
     ),
     PassEntry(
         option="sort-as-integers",

@@ -55,6 +55,7 @@ def _target(
         kernels=ACCELERATOR_KERNELS,
         reductions=None,
         scans=None,
+        transforms=None,
         broadcasts=None,
         interleaving=None,
         description=description,

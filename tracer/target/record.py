@@ -37,6 +37,7 @@ from tracer.target.scans import Scans
 from tracer.target.selection import Selection
 from tracer.target.sizes import Sizes
 from tracer.target.tiles import Tiles
+from tracer.target.transforms import Transforms
 
 
 @dataclass(frozen=True)
@@ -175,10 +176,6 @@ LEAST_BARRIER_BYTES = 1025
 """Of barriers in loops on CPUs: smaller ones are left out (`Kernels.least_barrier_bytes`)."""
 
 
-_SINGLE_COMPLEX = 8
-"""Bytes of a complex64."""
-
-
 @dataclass(frozen=True)
 class Kernels:
     """Which forms of an op run well there. The default is XLA's CPU compiler.
@@ -217,11 +214,6 @@ class Kernels:
         integers are made and taken apart.
     numpy_line : int
         Elements of a line from which NumPy sorts integers: it calls a function for each line.
-    scipy_transforms, scipy_lines, scipy_line : float
-        Elements and lines of an array, and elements of a line, from which SciPy finds Fourier
-        transforms of complex64, of several lines at once. Of complex128 a vector has too few.
-    scipy_line_bytes : float
-        Bytes of a line up to which: of longer ones several stay in no cache.
     integer_sorts : float
         Elements from which arrays are sorted as one of integers: XLA has a fast path for one array
         and a plain comparison.
@@ -280,10 +272,6 @@ class Kernels:
     numpy_integers: float = 2048
     numpy_orders: float = 1024
     numpy_line: int = 8
-    scipy_transforms: float = 1 << 19
-    scipy_lines: float = 4
-    scipy_line: float = 64
-    scipy_line_bytes: float = 1 << 17
     integer_sorts: float = 4096
     merged_lines: int = 4
     counted_elements: float = 1 << 17
@@ -312,15 +300,6 @@ class Kernels:
     def stores_terms(self, call: ProductCall) -> bool:
         """Tell whether the operands of such a sum are stored first."""
         return call.side * call.itemsize > self.summed_row
-
-    def is_by_scipy(self, call: TransformCall) -> bool:
-        """Tell whether SciPy finds a transform, of several lines at once."""
-        elements, longest = call.batch * math.prod(call.lengths), max(call.lengths)
-        is_long_enough = min(call.lengths) >= self.scipy_line
-        is_short_enough = call.itemsize * longest <= self.scipy_line_bytes
-        is_large = elements >= max(self.scipy_transforms, self.scipy_lines * longest)
-        is_single = not call.is_real and call.itemsize == _SINGLE_COMPLEX
-        return is_single and is_large and is_long_enough and is_short_enough
 
     def is_by_numpy(self, call: SortCall) -> bool:
         """Tell whether NumPy sorts: the array itself (`is_single`), or integers made of it."""
@@ -397,7 +376,6 @@ ACCELERATOR_KERNELS = Kernels(
     numpy_sorts=math.inf,
     numpy_integers=math.inf,
     numpy_orders=math.inf,
-    scipy_transforms=math.inf,
     counted_elements=math.inf,
     convolutions_by_library=False,
     depthwise_window=0,
@@ -444,6 +422,8 @@ class Target:
         How long reductions go in stages; None where they are compiled well as they are.
     scans : Scans or None
         In which form running sums are fastest; None where the compiler's tree is.
+    transforms : Transforms or None
+        Which Fourier transforms SciPy finds; None where the compiler finds all.
     broadcasts : Broadcasts or None
         When what a broadcast repeats is stored; None where it is not computed again.
     interleaving : Interleaving or None
@@ -469,6 +449,7 @@ class Target:
     sizes: Sizes = field(default_factory=Sizes)
     reductions: Reductions | None = field(default_factory=Reductions)
     scans: Scans | None = field(default_factory=Scans)
+    transforms: Transforms | None = field(default_factory=Transforms)
     broadcasts: Broadcasts | None = field(default_factory=Broadcasts)
     interleaving: Interleaving | None = field(default_factory=Interleaving)
     description: tuple[Any, ...] = ()

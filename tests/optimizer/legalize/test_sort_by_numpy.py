@@ -144,7 +144,7 @@ def test_orders(dtype: str, shape: tuple[int, ...]) -> None:
     for x in kinds:
         x = x.astype(dtype)
         order = np.empty(shape, np.int64)
-        NumpyCall("argsort", 1)(x, order)
+        NumpyCall("argsort", (1,))(x, order)
         np.testing.assert_array_equal(order, np.argsort(x, axis=1, kind="stable"))
 
 

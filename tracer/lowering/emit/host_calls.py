@@ -52,8 +52,7 @@ def numpy_call(
     types: Sequence[ShapeDtype],
     x: Operand,
     routine: str,
-    axis: int,
-    *,
+    *axes: int,
     is_reversed: bool = False,
 ) -> Operand:
     """Emit a call of a routine of NumPy; see `numpy_routines.NumpyCall`.
@@ -61,11 +60,12 @@ def numpy_call(
     It copies the program's arguments itself: XLA's copy would be one more in a result whose memory
     is there before the call.
     """
-    named = NumpyCall(routine, axis, is_reversed)
+    named = NumpyCall(routine, axes, is_reversed)
     call = replace(numpy_host_call(named), is_in_place=named.is_in_place and x.raw not in b.kept)
     op = _call(b, types, (x,), call, has_effect=False)
     # XLA keeps it in the program's text, where `memory.scratch` reads what the call stores.
-    text = ir.StringAttr.get(f"{routine} {axis}{' reversed' * is_reversed}")
+    along = ",".join(map(str, axes))
+    text = ir.StringAttr.get(f"{routine} {along}{' reversed' * is_reversed}")
     op.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get({NUMPY_ROUTINE: text})
     return Operand(op.results[0])
 

@@ -1,32 +1,28 @@
-"""Routines of NumPy and SciPy that programs call: well-kept libraries where XLA is far behind.
+"""Routines of NumPy that programs call: well-kept libraries where XLA is far behind.
 
 NumPy sorts with the processor's vectors (x86-simd-sort, Highway); XLA:CPU compares element by
-element. NumPy's running sums and extremes read each element once; XLA makes trees of windows. SciPy
-transforms several lines at once, along any axis; XLA one after the other, along the last ones. They
-are known by name, so that a program that calls them can be kept in a file.
+element. NumPy's running sums and extremes read each element once; XLA makes trees of windows.
+SciPy's transforms are in `transform_routines`. Routines are known by name, so that a program that
+calls them can be kept in a file.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tracer.ir.library_calls import ORDERED_AT_A_TIME
-from tracer.target import xla_threads
+from tracer.lowering.emit.transform_routines import TRANSFORMS, load, transform
 
 Array = np.ndarray[Any, Any]
 
 NUMPY_ROUTINE = "numpy"
 """The attribute of a call, as "sort 1": the routine and its axis."""
 _BITS = 63
-_TRANSFORMS_OF = "scipy.fft"
-"""Imported by programs that transform only: it takes 0.1 s."""
-TRANSFORMS = ("fft", "ifft")
-"""The routines of SciPy."""
 
 
 @dataclass(frozen=True)
@@ -39,32 +35,37 @@ class NumpyCall:
         "sort": the array sorted along an axis. "argsort": int64 places along the last axis in the
         order of the elements, equal ones in that of their places; NaNs, which are equal, come last.
         "add", "multiply", "maximum" and "minimum": all elements up to each one, combined.
-        "fft" and "ifft": the discrete Fourier transform of complex numbers along an axis.
-    axis : int
-        Along which.
+        Those of `transform_routines`: the discrete Fourier transform.
+    axes : tuple of int
+        Along which; all but transforms of complex numbers go along one.
     is_reversed : bool
         From the end on; of what combines.
     """
 
     routine: str
-    axis: int
+    axes: tuple[int, ...]
     is_reversed: bool = False
 
     def __post_init__(self) -> None:
-        """Load SciPy while the program is compiled: its 12 MB are in no program's count."""
+        """Load the library while the program is compiled: its memory is in no program's count."""
         if self.routine in TRANSFORMS:
-            importlib.import_module(_TRANSFORMS_OF)
+            load()
+
+    @classmethod
+    def of(cls, routine: str, axes: Sequence[int], is_reversed: bool) -> NumpyCall:
+        """Return the call that plain values describe (`dataclasses.asdict`, as JSON keeps it)."""
+        return cls(routine, tuple(axes), is_reversed)
 
     @property
     def is_in_place(self) -> bool:
         """Whether the result may have the operand's memory."""
-        return self.routine != "argsort"
+        return self.routine not in _ELSEWHERE
 
     def __call__(self, x: Array, result: Array) -> tuple[()]:
         """Write the routine's result for `x`."""
         if self.is_reversed:
-            x, result = np.flip(x, self.axis), np.flip(result, self.axis)
-        _ROUTINES[self.routine](x, result, self.axis)
+            x, result = np.flip(x, self.axes), np.flip(result, self.axes)
+        _ROUTINES[self.routine](x, result, *self.axes)
         return ()
 
 
@@ -125,24 +126,14 @@ def _running(combine: np.ufunc) -> Callable[[Array, Array, int], None]:
     return run
 
 
-def _transform(name: str) -> Callable[[Array, Array, int], None]:
-    def run(x: Array, result: Array, axis: int) -> None:
-        transform = getattr(importlib.import_module(_TRANSFORMS_OF), name)
-        if result.ctypes.data != x.ctypes.data:
-            np.copyto(result, x)
-        found = transform(result, axis=axis, overwrite_x=True, workers=xla_threads())
-        if found.ctypes.data != result.ctypes.data:
-            np.copyto(result, found)
-
-    return run
-
-
-_ROUTINES: dict[str, Callable[[Array, Array, int], None]] = {
+_ROUTINES: dict[str, Callable[..., None]] = {
     "sort": _sort,
     "argsort": _argsort,
     "add": _running(np.add),
     "multiply": _running(np.multiply),
     "maximum": _running(np.maximum),
     "minimum": _running(np.minimum),
-    **{name: _transform(name) for name in TRANSFORMS},
+    **{name: partial(transform, name) for name in TRANSFORMS},
 }
+_ELSEWHERE = {"argsort", "rfft", "irfft"}
+"""Routines whose result is of another dtype than the operand."""

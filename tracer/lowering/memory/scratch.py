@@ -21,7 +21,8 @@ from tracer.ir.library_calls import (
     merging_bytes,
 )
 from tracer.lowering.emit.host_calls import TARGET as HOST_CALL
-from tracer.lowering.emit.numpy_routines import NUMPY_ROUTINE, TRANSFORMS
+from tracer.lowering.emit.numpy_routines import NUMPY_ROUTINE
+from tracer.lowering.emit.transform_routines import TRANSFORMS
 from tracer.lowering.memory.hlo_text import Array, Computation, Instruction, axes_of, parse
 from tracer.target import host_packing
 
@@ -29,7 +30,7 @@ _CALLED = re.compile(r"calls=%?([\w.\-]+)")
 _APPLIED = re.compile(r"to_apply=%?([\w.\-]+)")
 _KERNEL_LABELS = re.compile(r"dim_labels=\w+_(\w+)->")
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')
-_NUMPY = re.compile(rf'frontend_attributes=\{{[^}}]*\b{NUMPY_ROUTINE}="(\w+) (\d+)')
+_NUMPY = re.compile(rf'frontend_attributes=\{{[^}}]*\b{NUMPY_ROUTINE}="(\w+) ([\d,]+)')
 _LIBRARY = re.compile(r'"kind":"__\w+_fusion"')
 
 
@@ -205,19 +206,22 @@ def _host_call(operands: list[Array], call: Instruction) -> int:
     named = _NUMPY.search(call.attributes)
     if named is None:
         return sum(array.nbytes for array in (*operands, *call.results))
+    if named[1] in TRANSFORMS:
+        return _host_transform(operands[0], call.results[0], named)
     keys, axis = operands[0], int(named[2])
     if named[1] == "argsort":
         return argsort_bytes(math.prod(keys.shape), keys.shape[axis])
-    if named[1] in TRANSFORMS:
-        return _lines(keys, axis)
     is_apart = named[1] == "sort" and math.prod(keys.shape[axis + 1 :]) > 1
     return keys.nbytes // math.prod(keys.shape) * keys.shape[axis] if is_apart else 0
 
 
-def _lines(x: Array, axis: int) -> int:
-    """Bound the lines that SciPy gathers for a Fourier transform along an axis."""
-    n = x.shape[axis]
-    call = TransformCall(math.prod(x.shape) // max(1, n), (n,), x.itemsize, is_real=False)
+def _host_transform(x: Array, result: Array, named: re.Match[str]) -> int:
+    """Bound the lines that SciPy gathers for a Fourier transform."""
+    axes = [*map(int, named[2].split(","))]
+    lengths = tuple(max(x.shape[axis], result.shape[axis]) for axis in axes)
+    batch = math.prod(n for axis, n in enumerate(x.shape) if axis not in axes)
+    is_real = x.itemsize != result.itemsize
+    call = TransformCall(batch, lengths, max(x.itemsize, result.itemsize), is_real)
     return host_packing().transform_bytes(call)
 
 

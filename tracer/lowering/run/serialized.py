@@ -32,7 +32,7 @@ from tracer.lowering.settings import switched_off
 from tracer.target import xla_threads
 
 _LENGTH = 8
-_FORMAT = "tracer executable 2"
+_FORMAT = "tracer executable 3"
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _head(part: Executable, nbytes: int) -> dict[str, Any]:
 
 def _part(head: dict[str, Any], content: bytes, device: Device) -> Executable:
     options = xla_options.compile_options({}, {}, [device.raw], is_partitioned=False)
-    calls = [numpy_host_call(NumpyCall(**call)) for call in head["numpy_calls"]]
+    calls = [numpy_host_call(NumpyCall.of(**call)) for call in head["numpy_calls"]]
     places, run = shims.device_list(device.raw), [*map(for_xla, calls)]
     raw = device.client.deserialize_executable(content, places, options, run)
     made = Executable(

@@ -10,7 +10,7 @@ from tracer import ops
 from tracer.array.array import Array
 from tracer.array.dispatch import apply, apply_many
 from tracer.lowering import NUMPY_ROUTINE
-from tracer.numpy.fft import fft, ifft
+from tracer.numpy.fft import fftn, ifftn, irfft, rfft
 from tracer.stablehlo.table import Instruction, call
 
 _TARGET = "xla_buffer_python_cpu_callback"
@@ -24,19 +24,29 @@ _RUNNING = {
 }
 
 
-_TRANSFORMS = {"fft": fft, "ifft": ifft}
+_OF_COMPLEX = {"fft": fftn, "ifft": ifftn}
+_TRANSFORMS = ("fft", "ifft", "rfft", "irfft")
 
 
-def _routine(instruction: Instruction) -> tuple[str, int, bool] | None:
-    """Return the routine that is called, the axis along which, and whether from its end."""
+def _transformed(instruction: Instruction, x: Array, axes: tuple[int, ...], name: str) -> Array:
+    if name == "irfft":
+        return irfft(x, instruction.result.shape[axes[0]], axis=axes[0])
+    return rfft(x, axis=axes[0]) if name == "rfft" else _OF_COMPLEX[name](x, axes=axes)
+
+
+def _routine(instruction: Instruction) -> tuple[str, tuple[int, ...], bool] | None:
+    """Return the routine that is called, the axes along which, and whether from its end."""
     attributes = instruction.attributes.get("mhlo.frontend_attributes")
     if not isinstance(attributes, Mapping) or len(instruction.operands) != 1:
         return None
-    name, axis, *rest = [*str(attributes.get(NUMPY_ROUTINE, "")).split(" "), ""][:3]
-    is_known = name in ("sort", "argsort", *_RUNNING, *_TRANSFORMS) and axis.isdigit()
-    if not is_known or int(axis) >= instruction.operands[0].ndim:
+    name, along, *rest = [*str(attributes.get(NUMPY_ROUTINE, "")).split(" "), ""][:3]
+    places = along.split(",")
+    is_known = name in ("sort", "argsort", *_RUNNING, *_TRANSFORMS)
+    if not is_known or not all(map(str.isdigit, places)):
         return None
-    return name, int(axis), rest == ["reversed"]
+    axes = tuple(map(int, places))
+    is_there = max(axes) < instruction.operands[0].ndim
+    return (name, axes, rest == ["reversed"]) if is_there else None
 
 
 def _is_unknown(instruction: Instruction) -> str | None:
@@ -49,11 +59,12 @@ def numpy_routine(instruction: Instruction, x: Array) -> Array:
     """Sort, find the places of a stable sort, combine elements up to each one, or transform."""
     found = _routine(instruction)
     assert found is not None
-    name, axis, is_reversed = found
+    name, axes, is_reversed = found
+    if name in _TRANSFORMS:
+        return _transformed(instruction, x, axes, name)
+    (axis,) = axes
     if name in _RUNNING:
         return apply(_RUNNING[name], x, axis=axis, reverse=is_reversed)
-    if name in _TRANSFORMS:
-        return _TRANSFORMS[name](x, axis=axis)
     params = {"dimension": axis, "num_keys": 1, "is_stable": name == "argsort"}
     if name == "sort":
         return apply_many(ops.sort, x, **params)[0]
