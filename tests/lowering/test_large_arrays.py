@@ -134,7 +134,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], bool]] = {
         ),
         True,
     ),
-    "running": (lambda x, y: tnp.cumsum(x, 0), True),
+    "running": (lambda x, y: tnp.cumsum(x, 0), False),
     "padded": (lambda x, y: tnp.pad(x, 1), True),
     "gradient": (
         tracer.grad(lambda x, y: tracer.fori_loop(0, 3, lambda i, c: tnp.sin(c * y), x).sum()),
