@@ -177,7 +177,7 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:n,k", "np.fft.fft({x}[::-1].T, axis=0).imag", "k,n"),
         ("x:10,n", "np.fft.rfft({x}, axis=0).imag * 2", "6,n"),
         ("x:9,n", "np.fft.irfft(np.fft.rfft({x}, axis=0) * 1.5, 9, axis=0)", "9,n"),
-        ("x:n,12,k", "np.fft.irfft2(np.fft.rfft2({x}, axes=(0, 1)), (8, 12), axes=(0, 1))", "8,12,k"),
+        ("x:n,12,k", "np.fft.irfft2(np.fft.rfft2({x}, axes=(0, 1)), axes=(0, 1))", "n,12,k"),
         ("x:n,k", "np.abs(np.fft.fftn({x}, axes=(1, 0)))", "n,k"),
     ),
     "sort-by-numpy": (
