@@ -197,6 +197,8 @@ def prefix(w: Writer) -> None:
     forms = ["np.cumsum({x}, axis={a})", "lax.associative_scan(lambda p, q: p + q, {x}, axis={a})"]
     if w.is_real:
         forms += ["np.cumprod(np.tanh({x}), axis={a})", "np.maximum.accumulate({x}, axis={a})"]
+        combiner = w.choose(["logaddexp", "logaddexp2"])
+        forms.append(f"np.{combiner}.accumulate({{x}}, axis={{a}})")
     w.emit(w.choose(forms).format(x=w.use(x), a=axis), x.shape)
 
 
