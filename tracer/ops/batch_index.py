@@ -162,7 +162,9 @@ def batch_guarded_update_slice(operands: tuple[Value, ...], batching: Batching) 
         return ops.guarded_update_slice(x, update, _zero(starts), *starts)  # type: ignore[no-any-return]
     cut = _cut_axes(x.shape[1:], update.shape[1:])
     # If the window spans the axis, a start other than zero still drops it.
-    addressed = tuple(i for i, start in enumerate(starts) if i in cut or not _is_zero(start))
+    addressed = tuple(
+        i for i, start in enumerate(starts) if i in cut or not helpers.is_zeros(start)
+    )
     indices = _indices(starts, flags, addressed, batching.size)
     return _scattered(x, indices, update, addressed, batching)
 
@@ -181,11 +183,6 @@ def _scattered(
         index_vector_dim=0,
         unique_indices=True,
     )
-
-
-def _is_zero(start: Value) -> bool:
-    node = start.node
-    return node.op is ops.constant and not node.params["value"].any()
 
 
 def _zero(starts: Sequence[Value]) -> Value:

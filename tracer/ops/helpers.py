@@ -41,6 +41,18 @@ def splat_of(value: Value) -> Value | None:
     return node.operands[0]
 
 
+def number_of(value: Value) -> np.ndarray[Any, Any] | None:
+    """Return the constant that a value is, or that all its elements equal; None: not known."""
+    node = (splat_of(value) or value).node
+    return np.asarray(node.params["value"]) if node.op is ops.constant else None
+
+
+def is_zeros(value: Value) -> bool:
+    """Tell whether a value is zeros, of either sign, by the program's text."""
+    number = number_of(value)
+    return number is not None and not number.any()
+
+
 def full_like(x: Value, value: complex) -> Value:
     """Return an array of the shape and dtype of `x` filled with a scalar."""
     return full(value, x.type)

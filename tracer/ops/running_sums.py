@@ -12,8 +12,7 @@ from tracer.ir import Graph, Node, Value
 from tracer.ir.combining import NEGATION, SAME_ELEMENTS
 from tracer.ops.binary import add, divide, multiply, subtract
 from tracer.ops.compare import convert
-from tracer.ops.create import constant
-from tracer.ops.helpers import splat_of
+from tracer.ops.helpers import is_zeros, number_of
 from tracer.ops.index import dynamic_update_slice
 from tracer.ops.join import pad
 from tracer.ops.rules import dtype_kind, is_inexact
@@ -30,7 +29,7 @@ def running_sums(loop: Node) -> dict[Value, list[Node]]:
     body = _Body(loop.params["body"])
     found = {}
     for place, carry in enumerate(body.graph.inputs):
-        if _is_zero(loop.operands[place]):
+        if is_zeros(loop.operands[place]):
             terms = body.terms(carry, body.graph.outputs[place])
             if terms:
                 found[loop.results[place]] = terms
@@ -100,23 +99,16 @@ def _is_scaled(node: Node) -> bool:
 
     Parts over zero may be infinities of both signs, whose sum is none.
     """
-    divisor = (splat_of(node.operands[1]) or node.operands[1]).node
-    if divisor.op is not constant or not is_inexact(node.types[0].dtype):
+    number = number_of(node.operands[1])
+    if number is None or not is_inexact(node.types[0].dtype):
         return False
-    number = divisor.params["value"]
     return bool(np.all(np.isfinite(number) & (number != 0)))
-
-
-def _is_zero(value: Value) -> bool:
-    """Tell whether a value is known to be zeros."""
-    node = (splat_of(value) or value).node
-    return node.op is constant and not np.any(node.params["value"])
 
 
 def _keeps_sums(node: Node) -> bool:
     """Tell whether a node gives, of a sum, the sum of what it gives of the terms."""
     if node.op is pad:
-        return _is_zero(node.operands[1])
+        return is_zeros(node.operands[1])
     if node.op is convert:
         return _converts_sums(node.operands[0].dtype, node.types[0].dtype)
     assert node.op is not None

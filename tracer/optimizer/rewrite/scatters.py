@@ -26,7 +26,7 @@ def _chosen(graph: Graph, log: PassLog) -> Graph:
         builder: Builder, node: Node, operands: tuple[Value, ...]
     ) -> Sequence[Value] | None:
         axis = _only_axis(node)
-        if axis is None or not _is_zeros(node.operands[0]):
+        if axis is None or not _is_positive_zeros(node.operands[0]):
             return None
         log.applied.append(f"scatter into {node.types[0]}")
         return [_select(node.types[0], axis, *operands[1:])]
@@ -54,12 +54,9 @@ def _only_axis(node: Node) -> int | None:
     return axes[0] if in_order and is_each_row and is_one else None
 
 
-def _is_zeros(value: Value) -> bool:
-    node = (helpers.splat_of(value) or value).node
-    if node.op is not ops.constant:
-        return False
-    number = np.asarray(node.params["value"])
-    return not number.any() and not np.signbit(number.real).any()
+def _is_positive_zeros(value: Value) -> bool:
+    number = helpers.number_of(value)
+    return number is not None and not number.any() and not np.signbit(number.real).any()
 
 
 def _select(type: ShapeDtype, axis: int, indices: Value, updates: Value) -> Value:
