@@ -146,6 +146,9 @@ PASS_PROGRAMS: Mapping[str, LimitedProgram] = {
     "spectrum of 4,096 x 1,000 columns": LimitedProgram(
         lambda x: tnp.abs(tnp.fft.fft(x, axis=0)), normal((4096, 1000))
     ),
+    "singular values of 10,000 of 8 x 8": LimitedProgram(
+        tnp.linalg.svdvals, normal((10_000, 8, 8))
+    ),
     "L1 distances of 1,000 features": LimitedProgram(
         lambda x, y: tnp.abs(x[:, None] - y[None]).sum(-1), normal((100, 1000), (20_000, 1000))
     ),

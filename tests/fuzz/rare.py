@@ -169,6 +169,11 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("y:n,50", "np.abs({y}[:, None] * {y}[::-1]).max(-1)", "n,n"),
         ("x:2,k,36 y:31,36", "np.tanh({x}[:, :, None] - {y}).sum(-1)", "2,k,31"),
     ),
+    "decompose-by-numpy": (
+        ("x:20,3,n", "np.linalg.svd({x}, compute_uv=False)[:, :1] * 2", "20,1"),
+        ("x:17,n,n", "np.linalg.eigvalsh({x} + np.swapaxes({x}, 1, 2))", "17,n"),
+        ("x:n,9,2", "np.linalg.svd(np.swapaxes({x}, 0, 1), compute_uv=False).sum(0)", "2"),
+    ),
     "transform-by-scipy": (
         ("x:n,k", "np.fft.fft({x}, axis=0).real", "n,k"),
         ("x:n,12", "np.fft.ifft(np.tanh({x})).imag * {x}", "n,12"),

@@ -12,6 +12,7 @@ from tracer.lowering.devices import hardware
 from tracer.target import host_target
 from tracer.target.products import EigenTimes
 from tracer.target.scans import Scans
+from tracer.target.spectra import Spectra
 from tracer.target.tiles import Tiles
 from tracer.target.transforms import Transforms
 
@@ -48,6 +49,7 @@ def small_machine() -> Iterator[None]:
         reductions=reductions,
         scans=scans,
         transforms=transforms,
+        spectra=Spectra(count=2, elements=1),
     )
     with mock.patch.object(hardware, "host_target", return_value=small):
         yield

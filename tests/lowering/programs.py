@@ -161,6 +161,16 @@ PROGRAMS: dict[str, Program] = {
         [((2048, 1024), "c8")],
         {},
     ),
+    "singular values by numpy": (
+        lambda x: [ops.svd(x, compute_vectors=False, full_matrices=False)],
+        [((4000, 60, 64), "f4")],
+        {},
+    ),
+    "eigenvalues by numpy": (
+        lambda x: [ops.eigh(x, compute_vectors=False)],
+        [((100_000, 5, 5), "f4")],
+        {},
+    ),
     "columns of reals by scipy": (
         lambda x: [_spectrum(x, (1, 0), "RFFT")],
         [((3000, 500), "f4")],

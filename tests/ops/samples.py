@@ -521,6 +521,11 @@ WRITTEN: dict[str, list[Sample]] = {
         for combiner in ("add", "multiply", "maximum", "minimum")
         for axis, reverse in ((0, True), (1, False))
     ],
+    "numpy_spectrum": [
+        sample(real(4, 3, 3), kind="eigvalsh"),
+        sample(real(4, 3, 5), kind="svdvals"),
+        sample(real(2, 2, 5, 2) + 1j * real(2, 2, 5, 2), kind="svdvals"),
+    ],
     "scipy_fft": [
         sample(x, kind=kind, axes=axes, length=length)
         for x, kind, axes, length in (

@@ -93,6 +93,7 @@ from tracer.ops.special import (
     lgamma,
     polygamma,
 )
+from tracer.ops.spectra import numpy_spectrum
 from tracer.ops.storage import read_stored, read_stored_rows, write_stored
 from tracer.ops.svd import svd
 from tracer.ops.trigonometric import (
@@ -210,6 +211,7 @@ __all__ = [
     "numpy_argsort",
     "numpy_cumulative",
     "numpy_sort",
+    "numpy_spectrum",
     "optimization_barrier",
     "or_",
     "outlined_call",

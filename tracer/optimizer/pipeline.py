@@ -35,6 +35,7 @@ from tracer.optimizer.legalize.selections import staged_selections_pass
 from tracer.optimizer.legalize.small_matrices import small_matrices_pass
 from tracer.optimizer.legalize.solves import block_solves_pass
 from tracer.optimizer.legalize.sorts import integer_sorts_pass, numpy_sorts_pass
+from tracer.optimizer.legalize.spectra import numpy_spectra_pass
 from tracer.optimizer.legalize.transforms import scipy_transforms_pass
 from tracer.optimizer.legalize.updates import stored_updates_pass
 from tracer.optimizer.loops.extremes import separate_extremes_pass
@@ -851,6 +852,19 @@ TABLE: tuple[PassEntry, ...] = (
             "operations on arrays one by one, too"
         ),
         condition=lambda c: _has_scans(c) and not c.on_mesh,
+    ),
+    PassEntry(
+        option="decompose-by-numpy",
+        stage=Stage.TARGET,
+        what="NumPy finds eigenvalues and singular values of many small matrices, on all cores",
+        why_here="to all before it is one node, which splits and merges as one",
+        exact="no: rounding",
+        make=lambda c: numpy_spectra_pass(c.options.machine),
+        when=(
+            "on CPUs of several cores but on meshes, for 16 matrices or more of up to 64 rows and "
+            "columns; operations on arrays one by one, too"
+        ),
+        condition=lambda c: c.options.machine.spectra is not None and not c.on_mesh,
     ),
     PassEntry(
         option="transform-by-scipy",

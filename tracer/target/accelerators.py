@@ -56,6 +56,7 @@ def _target(
         reductions=None,
         scans=None,
         transforms=None,
+        spectra=None,
         broadcasts=None,
         interleaving=None,
         description=description,

@@ -15,6 +15,7 @@ from tracer.target.packing import Packing
 from tracer.target.processor import features_of, said_of_processor
 from tracer.target.products import EigenTimes
 from tracer.target.record import Kernels, Target
+from tracer.target.spectra import Spectra
 from tracer.target.transforms import Transforms
 
 _CACHES = "sys/devices/system/cpu/cpu0/cache"
@@ -46,6 +47,7 @@ def host_target() -> Target:
         packing=host_packing(),
         kernels=host_kernels(),
         transforms=host_transforms(),
+        spectra=Spectra() if xla_threads() > 1 else None,
     )
 
 

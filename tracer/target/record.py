@@ -36,6 +36,7 @@ from tracer.target.reductions import Reductions
 from tracer.target.scans import Scans
 from tracer.target.selection import Selection
 from tracer.target.sizes import Sizes
+from tracer.target.spectra import Spectra
 from tracer.target.tiles import Tiles
 from tracer.target.transforms import Transforms
 
@@ -424,6 +425,8 @@ class Target:
         In which form running sums are fastest; None where the compiler's tree is.
     transforms : Transforms or None
         Which Fourier transforms SciPy finds; None where the compiler finds all.
+    spectra : Spectra or None
+        Which eigenvalues NumPy finds; None where the device's library finds all.
     broadcasts : Broadcasts or None
         When what a broadcast repeats is stored; None where it is not computed again.
     interleaving : Interleaving or None
@@ -450,6 +453,7 @@ class Target:
     reductions: Reductions | None = field(default_factory=Reductions)
     scans: Scans | None = field(default_factory=Scans)
     transforms: Transforms | None = field(default_factory=Transforms)
+    spectra: Spectra | None = field(default_factory=Spectra)
     broadcasts: Broadcasts | None = field(default_factory=Broadcasts)
     interleaving: Interleaving | None = field(default_factory=Interleaving)
     description: tuple[Any, ...] = ()

@@ -2,8 +2,8 @@
 
 NumPy sorts with the processor's vectors (x86-simd-sort, Highway); XLA:CPU compares element by
 element. NumPy's running sums and extremes read each element once; XLA makes trees of windows.
-SciPy's transforms are in `transform_routines`. Routines are known by name, so that a program that
-calls them can be kept in a file.
+SciPy's transforms are in `transform_routines`, the values of many matrices in `spectrum_routines`.
+Routines are known by name, so that a program that calls them can be kept in a file.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tracer.ir.library_calls import ORDERED_AT_A_TIME
+from tracer.lowering.emit.spectrum_routines import SPECTRA, spectrum
 from tracer.lowering.emit.transform_routines import TRANSFORMS, load, transform
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +36,8 @@ class NumpyCall:
         "sort": the array sorted along an axis. "argsort": int64 places along the last axis in the
         order of the elements, equal ones in that of their places; NaNs, which are equal, come last.
         "add", "multiply", "maximum" and "minimum": all elements up to each one, combined.
-        Those of `transform_routines`: the discrete Fourier transform.
+        Those of `transform_routines`: the discrete Fourier transform. Those of
+        `spectrum_routines`: eigenvalues and singular values.
     axes : tuple of int
         Along which; all but transforms of complex numbers go along one.
     is_reversed : bool
@@ -134,6 +136,7 @@ _ROUTINES: dict[str, Callable[..., None]] = {
     "maximum": _running(np.maximum),
     "minimum": _running(np.minimum),
     **{name: partial(transform, name) for name in TRANSFORMS},
+    **{name: partial(spectrum, name) for name in SPECTRA},
 }
-_ELSEWHERE = {"argsort", "rfft", "irfft"}
-"""Routines whose result is of another dtype than the operand."""
+_ELSEWHERE = {"argsort", "rfft", "irfft", *SPECTRA}
+"""Routines whose result is of another dtype or shape than the operand."""

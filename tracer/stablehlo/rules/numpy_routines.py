@@ -11,6 +11,7 @@ from tracer.array.array import Array
 from tracer.array.dispatch import apply, apply_many
 from tracer.lowering import NUMPY_ROUTINE
 from tracer.numpy.fft import fftn, ifftn, irfft, rfft
+from tracer.numpy.linalg import eigvalsh, svdvals
 from tracer.stablehlo.table import Instruction, call
 
 _TARGET = "xla_buffer_python_cpu_callback"
@@ -24,6 +25,7 @@ _RUNNING = {
 }
 
 
+_SPECTRA = {"eigvalsh": eigvalsh, "svdvals": svdvals}
 _OF_COMPLEX = {"fft": fftn, "ifft": ifftn}
 _TRANSFORMS = ("fft", "ifft", "rfft", "irfft")
 
@@ -41,7 +43,7 @@ def _routine(instruction: Instruction) -> tuple[str, tuple[int, ...], bool] | No
         return None
     name, along, *rest = [*str(attributes.get(NUMPY_ROUTINE, "")).split(" "), ""][:3]
     places = along.split(",")
-    is_known = name in ("sort", "argsort", *_RUNNING, *_TRANSFORMS)
+    is_known = name in ("sort", "argsort", *_RUNNING, *_TRANSFORMS, *_SPECTRA)
     if not is_known or not all(map(str.isdigit, places)):
         return None
     axes = tuple(map(int, places))
@@ -56,12 +58,14 @@ def _is_unknown(instruction: Instruction) -> str | None:
 
 @call(_TARGET, unless=_is_unknown)
 def numpy_routine(instruction: Instruction, x: Array) -> Array:
-    """Sort, find the places of a stable sort, combine elements up to each one, or transform."""
+    """Sort, find places of a stable sort, combine elements, transform, or find spectra."""
     found = _routine(instruction)
     assert found is not None
     name, axes, is_reversed = found
     if name in _TRANSFORMS:
         return _transformed(instruction, x, axes, name)
+    if name in _SPECTRA:
+        return _SPECTRA[name](x)
     (axis,) = axes
     if name in _RUNNING:
         return apply(_RUNNING[name], x, axis=axis, reverse=is_reversed)
