@@ -49,7 +49,7 @@ def small_machine() -> Iterator[None]:
         reductions=reductions,
         scans=scans,
         transforms=transforms,
-        spectra=Spectra(count=2, elements=1),
+        spectra=Spectra(elements=1),
     )
     with mock.patch.object(hardware, "host_target", return_value=small):
         yield

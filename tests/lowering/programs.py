@@ -163,7 +163,7 @@ PROGRAMS: dict[str, Program] = {
     ),
     "singular values by numpy": (
         lambda x: [ops.svd(x, compute_vectors=False, full_matrices=False)],
-        [((4000, 60, 64), "f4")],
+        [((20_000, 12, 16), "f4")],
         {},
     ),
     "eigenvalues by numpy": (

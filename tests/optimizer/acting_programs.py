@@ -253,7 +253,7 @@ ACTING: dict[str, Acting] = {
     "tile-pairwise-reductions": Acting(
         lambda x, y: tnp.abs(x[:, None] - y[None]).sum(-1), ((20, 1000), (5000, 1000))
     ),
-    "decompose-by-numpy": Acting(tnp.linalg.svdvals, ((300, 8, 9),)),
+    "decompose-by-numpy": Acting(tnp.linalg.svdvals, ((2000, 8, 9),)),
     "transform-by-scipy": Acting(
         lambda x: tnp.fft.fft(x, axis=0).real, ((1024, 512),), "complex64"
     ),

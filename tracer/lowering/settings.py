@@ -188,7 +188,8 @@ SETTINGS: dict[str, Setting] = {
             "of integers and running extremes take a fifth; eigenvalues and singular values of "
             "many matrices are found on all cores",
             "CPU but on meshes; 128 floats, 2,048 integers, or 1,024 keys with others beside are "
-            "sorted, 1,024 elements cumulated, 16 matrices of up to 64 rows decomposed",
+            "sorted, 1,024 elements cumulated, 131,072 elements in matrices of up to 16 rows "
+            "decomposed",
             certified="tests/optimizer/legalize/test_sort_by_numpy.py",
         ),
         Setting(

@@ -861,8 +861,9 @@ TABLE: tuple[PassEntry, ...] = (
         exact="no: rounding",
         make=lambda c: numpy_spectra_pass(c.options.machine),
         when=(
-            "on CPUs of several cores but on meshes, for 16 matrices or more of up to 64 rows and "
-            "columns; operations on arrays one by one, too"
+            "on CPUs of several cores but on meshes, for 131,072 elements or more in matrices of "
+            "up to 16 rows and columns, eigenvalues of real ones; operations on arrays one by "
+            "one, too"
         ),
         condition=lambda c: c.options.machine.spectra is not None and not c.on_mesh,
     ),

@@ -11,22 +11,19 @@ class Spectra:
 
     Attributes
     ----------
-    count : float
-        Matrices from which NumPy takes them.
     elements : float
-        Elements of all of them from which it does.
+        Elements of all matrices from which NumPy takes them: threads start for each call.
     largest : int
-        Rows or columns up to which: OpenBLAS takes all cores for larger ones itself.
+        Rows or columns up to which: NumPy decomposes float32 in double precision.
     """
 
-    count: float = 16
-    elements: float = 1 << 14
-    largest: int = 64
+    elements: float = 1 << 17
+    largest: int = 16
 
     def are_by_numpy(self, count: int, rows: int, columns: int) -> bool:
         """Tell whether NumPy decomposes so many matrices of a size."""
-        is_many = count >= self.count and count * rows * columns >= max(1, self.elements)
-        return is_many and max(rows, columns) <= self.largest
+        is_small = max(rows, columns) <= self.largest
+        return is_small and count * rows * columns >= max(1, self.elements)
 
 
 __all__ = ["Spectra"]
