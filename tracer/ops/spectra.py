@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tracer.errors import ArgumentError
+from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import Cost, NotDifferentiable, Op, ShapeDtype
 from tracer.ir.op import Types
 from tracer.ops.eigen import eigh
@@ -15,6 +15,7 @@ from tracer.ops.rules import moved_bytes
 from tracer.ops.svd import svd
 
 Array = np.ndarray[Any, Any]
+_SINGLE = 4
 _COPIED = 1 << 17
 """Bytes of matrices that NumPy copies to double precision at a time, on two threads."""
 _KINDS: dict[str, tuple[Op, dict[str, bool]]] = {
@@ -26,6 +27,8 @@ _KINDS: dict[str, tuple[Op, dict[str, bool]]] = {
 def _infer(a: ShapeDtype, *, kind: str) -> ShapeDtype | Types:
     if kind not in _KINDS:
         raise ArgumentError(f"numpy_spectrum knows no {kind!r}", mend=f"use one of {list(_KINDS)}")
+    if a.dtype.itemsize < _SINGLE:
+        raise DTypeError(f"numpy_spectrum of {a}", mend="convert it to float32")
     op, params = _KINDS[kind]
     return op.infer(a, **params)
 

@@ -15,7 +15,7 @@ import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, text
 from tests.optimizer.legalize.interrupts import assert_ends_the_call
 from tracer import ops
-from tracer.errors import ArgumentError
+from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import Builder, Graph, ShapeDtype, as_dtype
 from tracer.lowering.devices import hardware
 from tracer.lowering.emit import spectrum_routines
@@ -225,3 +225,5 @@ def test_what_it_does_not_know_is_refused() -> None:
         x = builder.input(ShapeDtype((9, 3, 3), as_dtype("float32")))
         with pytest.raises(ArgumentError, match="eigvals'"):
             ops.numpy_spectrum(x, kind="eigvals")
+        with pytest.raises(DTypeError, match="float16"):
+            ops.numpy_spectrum(ops.convert(x, dtype=as_dtype("float16")), kind="svdvals")
