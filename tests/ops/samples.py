@@ -527,13 +527,12 @@ WRITTEN: dict[str, list[Sample]] = {
         sample(real(2, 2, 5, 2) + 1j * real(2, 2, 5, 2), kind="svdvals"),
     ],
     "scipy_fft": [
-        sample(x, kind=kind, axes=axes, length=length)
-        for x, kind, axes, length in (
-            (real(3, 5) + 1j * real(3, 5), "FFT", (1,), 5),
-            (real(3, 5) + 1j * real(3, 5), "IFFT", (1, 0), 3),
-            (real(3, 5), "RFFT", (0,), 3),
-            (real(3, 5) + 1j * real(3, 5), "IRFFT", (1,), 9),
-        )
+        sample(real(3, 5) + 1j * real(3, 5), kind=kind, axes=axes, length=length)
+        for kind, axes, length in (("FFT", (1,), 5), ("IFFT", (1, 0), 3))
+    ],
+    "scipy_real_fft": [
+        sample(real(3, 5), kind="RFFT", axes=(0,), length=3),
+        sample(real(3, 5) + 1j * real(3, 5), kind="IRFFT", axes=(1,), length=9),
     ],
     "numpy_argsort": [
         sample(real(3, 5), smooth=False),

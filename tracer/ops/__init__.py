@@ -46,7 +46,7 @@ from tracer.ops.determinant import determinant
 from tracer.ops.eigen import eig, eigh
 from tracer.ops.exponential import polynomial_exponential
 from tracer.ops.extreme import reduce_extreme
-from tracer.ops.fft import fft, scipy_fft
+from tracer.ops.fft import fft, scipy_fft, scipy_real_fft
 from tracer.ops.gather import gather
 from tracer.ops.guarded_update import guarded_update_slice
 from tracer.ops.index import dynamic_slice, dynamic_update_slice
@@ -253,6 +253,7 @@ __all__ = [
     "scatter",
     "schur",
     "scipy_fft",
+    "scipy_real_fft",
     "select",
     "shard",
     "shift_left",

@@ -150,14 +150,30 @@ fft: Op = Op(
 _ROUTINES = {"FFT": "fft", "IFFT": "ifft", "RFFT": "rfft", "IRFFT": "irfft"}
 
 
-def _infer_scipy(x: ShapeDtype, *, kind: str, axes: tuple[int, ...], length: int) -> ShapeDtype:
-    name = "scipy_fft"
+def _infer_complex(x: ShapeDtype, *, kind: str, axes: tuple[int, ...], length: int) -> ShapeDtype:
+    _require_kind("scipy_fft", kind, ("FFT", "IFFT"))
+    return _infer_scipy("scipy_fft", x, kind, axes, length)
+
+
+def _infer_real(x: ShapeDtype, *, kind: str, axes: tuple[int, ...], length: int) -> ShapeDtype:
+    name = "scipy_real_fft"
+    _require_kind(name, kind, ("RFFT", "IRFFT"))
+    if len(axes) > 1:
+        raise ArgumentError(f"{name} over {len(axes)} axes", mend="transform along one axis")
+    return _infer_scipy(name, x, kind, axes, length)
+
+
+def _require_kind(name: str, kind: str, known: Sequence[str]) -> None:
+    if kind not in known:
+        raise ArgumentError(f"{name} knows no kind {kind!r}", mend=f"use one of {list(known)}")
+
+
+def _infer_scipy(
+    name: str, x: ShapeDtype, kind: str, axes: tuple[int, ...], length: int
+) -> ShapeDtype:
     require_axes(name, axes, x.ndim)
-    if not axes or (kind in ("RFFT", "IRFFT") and len(axes) > 1):
-        raise ArgumentError(
-            f"{name} {kind} over {len(axes)} axes",
-            mend="give one axis or, to FFT and IFFT, several",
-        )
+    if not axes:
+        raise ArgumentError(f"{name} over no axis", mend="name an axis")
     # The transform over the last axes says what is wrong with the lengths.
     rest = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
     lengths = (*(x.shape[axis] for axis in axes[:-1]), length)
@@ -185,15 +201,30 @@ def _scipy_cost(
 
 scipy_fft: Op = Op(
     "scipy_fft",
-    doc="Discrete Fourier transform along any axes, the last of them of `length` numbers, by "
-    "SciPy. RFFT and IRFFT take one axis; IFFT and IRFFT divide by the number of elements.",
-    infer=_infer_scipy,
+    doc="Discrete Fourier transform of complex numbers along any axes by SciPy; `length` is that "
+    "of the last of them. IFFT divides by the number of elements.",
+    infer=_infer_complex,
     evaluate=_evaluate_scipy,
     lower=lambda b, types, x, *, kind, axes, length: b.numpy_call(types, x, _ROUTINES[kind], *axes),
     vjp=NotDifferentiable("transforms become it after they are differentiated"),
     axes=lambda operands, results, *, axes, **_: _whole(operands, results, axes),
     cost=_scipy_cost,
     reuses=(0,),
+    calls_host=True,
+    known_as="fft",
+    batch=leading("axes"),
+)
+
+scipy_real_fft: Op = Op(
+    "scipy_real_fft",
+    doc="Discrete Fourier transform by SciPy of real numbers along one axis of `length` numbers, "
+    "to half of them (RFFT), and back (IRFFT), divided by their number.",
+    infer=_infer_real,
+    evaluate=_evaluate_scipy,
+    lower=lambda b, types, x, *, kind, axes, length: b.numpy_call(types, x, _ROUTINES[kind], *axes),
+    vjp=NotDifferentiable("transforms become it after they are differentiated"),
+    axes=lambda operands, results, *, axes, **_: _whole(operands, results, axes),
+    cost=_scipy_cost,
     calls_host=True,
     known_as="fft",
     batch=leading("axes"),

@@ -82,7 +82,7 @@ def test_values_and_no_argument_is_written_over(name: str, dtype: str) -> None:
     array, kept = tnp.asarray(x), x.copy()
     program = tracer.compile(function)
     text = str(program.graph(array))
-    assert "scipy_fft" in text
+    assert "scipy_" in text
     assert " fft(" not in text
     found, wanted = program(array), tracer.compile(function, passes=OFF)(x)
     digits = 3e-6 if np.finfo(dtype).bits == 32 else 1e-13

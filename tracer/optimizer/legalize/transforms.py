@@ -33,6 +33,8 @@ from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Target
 from tracer.target.transforms import Transforms
 
+_OF_REAL = ("RFFT", "IRFFT")
+
 
 def scipy_transforms_pass(target: Target) -> Pass:
     """Return the pass that has libraries of the host find Fourier transforms."""
@@ -76,14 +78,15 @@ def _transformed(node: Node, x: Value) -> Value:
 
     def along(x: Value, kind: str, axes: Sequence[int]) -> Value:
         length = dict(zip(every, lengths, strict=True))[axes[-1]]
-        return ops.scipy_fft(x, kind=kind, axes=tuple(axes), length=length)  # type: ignore[no-any-return]
+        op = ops.scipy_real_fft if kind in _OF_REAL else ops.scipy_fft
+        return op(x, kind=kind, axes=tuple(axes), length=length)  # type: ignore[no-any-return]
 
     return in_order(_by_parts(x, kind, every, along), order)
 
 
 def _by_parts(x: Value, kind: str, axes: Sequence[int], along: Callable[..., Value]) -> Value:
     """Transform real numbers along the last one of the axes, complex ones along the others."""
-    if kind not in ("RFFT", "IRFFT"):
+    if kind not in _OF_REAL:
         return along(x, kind, axes)
     *others, last = axes
     if kind == "IRFFT":
