@@ -40,6 +40,7 @@ def _number(value: Any, dtype: Any = np.int32) -> Any:
     return ops.constant(value=np.array(value, dtype))
 
 
+WAVES = np.sin(np.arange(60.0) ** 2)
 UNBATCHED: dict[str, Any] = {"batch": (), "batched": ()}
 NOTHING = HostFunction(lambda *arrays: (), "nothing", ())
 RESTORING = HostFunction(lambda loop, inside, carry: carry, "restoring", ())
@@ -522,17 +523,17 @@ WRITTEN: dict[str, list[Sample]] = {
         for axis, reverse in ((0, True), (1, False))
     ],
     "numpy_spectrum": [
-        sample(real(4, 3, 3), kind="eigvalsh"),
-        sample(real(4, 3, 5), kind="svdvals"),
-        sample(real(2, 2, 5, 2) + 1j * real(2, 2, 5, 2), kind="svdvals"),
+        sample(WAVES[:36].reshape(4, 3, 3), kind="eigvalsh"),
+        sample(WAVES.reshape(4, 3, 5), kind="svdvals"),
+        sample(WAVES[:40].view(np.complex128).reshape(2, 1, 5, 2), kind="svdvals"),
     ],
     "scipy_fft": [
         sample(real(3, 5) + 1j * real(3, 5), kind=kind, axes=axes, length=length)
         for kind, axes, length in (("FFT", (1,), 5), ("IFFT", (1, 0), 3))
     ],
     "scipy_real_fft": [
-        sample(real(3, 5), kind="RFFT", axes=(0,), length=3),
-        sample(real(3, 5) + 1j * real(3, 5), kind="IRFFT", axes=(1,), length=9),
+        sample(WAVES[:15].reshape(3, 5), kind="RFFT", axes=(0,), length=3),
+        sample(WAVES[:30].view(np.complex128).reshape(3, 5), kind="IRFFT", axes=(1,), length=9),
     ],
     "numpy_argsort": [
         sample(real(3, 5), smooth=False),
