@@ -69,6 +69,13 @@ def evaluated(graph: Graph, *arrays: Array) -> list[Array]:
     return interpret(graph, arrays)
 
 
+def assert_close(one: Any, other: Any, *, digits: float) -> None:
+    """Compare two arrays, by a share of the largest element."""
+    one, other = np.asarray(one), np.asarray(other)
+    assert one.shape == other.shape
+    np.testing.assert_allclose(one, other, rtol=0, atol=digits * np.abs(other).max())
+
+
 def assert_same_without(
     off: str, program: Callable[..., Any], x: Array, same: Callable[[Any, Any], None]
 ) -> None:

@@ -387,6 +387,42 @@ class TransformCall:
 
 
 @dataclass(frozen=True)
+class SpectrumCall:
+    """Eigenvalues or singular values by NumPy, of some matrices at a time on each thread.
+
+    Attributes
+    ----------
+    rows, columns : int
+        Of a matrix.
+    itemsize : int
+        Bytes of an element. NumPy copies narrow ones to double precision, real or complex.
+    """
+
+    rows: int
+    columns: int
+    itemsize: int
+
+    @property
+    def at_a_time(self) -> int:
+        """Matrices that a thread hands to NumPy together."""
+        return max(1, _DECOMPOSED_BYTES // max(1, self._matrix_bytes))
+
+    @property
+    def thread_bytes(self) -> int:
+        """Bound NumPy's copies of them, and what LAPACK works in for one."""
+        return (self.at_a_time + _WORKSPACE) * self._matrix_bytes
+
+    @property
+    def _matrix_bytes(self) -> int:
+        return 2 * self.itemsize * self.rows * self.columns
+
+
+_DECOMPOSED_BYTES = 1 << 16
+_WORKSPACE = 6
+"""In matrices: the copy that is decomposed, and what routines work in."""
+
+
+@dataclass(frozen=True)
 class ScanCall:
     """Running sums, products or extremes along one axis.
 
@@ -429,6 +465,7 @@ LibraryCall = (
     | ScanCall
     | SmallMatricesCall
     | SortCall
+    | SpectrumCall
     | TransformCall
 )
 
@@ -445,6 +482,7 @@ __all__ = [
     "SelectionCall",
     "SmallMatricesCall",
     "SortCall",
+    "SpectrumCall",
     "TransformCall",
     "TriangleCall",
     "argsort_bytes",

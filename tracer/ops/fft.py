@@ -7,7 +7,7 @@ weight the frequencies that represent two (all but the first and, for even lengt
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ from tracer.ops.rules import (
 Array = np.ndarray[Any, Any]
 KINDS = {"FFT": "c", "IFFT": "c", "RFFT": "f", "IRFFT": "c"}
 """Names of the transforms, and the kind of dtype that each takes."""
+OF_REAL = ("RFFT", "IRFFT")
+"""The transforms of real numbers, and back."""
 _MAXIMUM_AXES = 3
 
 
@@ -60,8 +62,11 @@ def _require_transform(x: ShapeDtype, kind: str, lengths: tuple[int, ...]) -> No
 
 
 def _evaluate(x: Array, *, kind: str, lengths: tuple[int, ...]) -> Array:
+    return _evaluate_along(x, kind, lengths, range(-len(lengths), 0))
+
+
+def _evaluate_along(x: Array, kind: str, lengths: Sequence[int], axes: Sequence[int]) -> Array:
     function = getattr(np.fft, f"{kind.lower()}n")
-    axes = tuple(range(-len(lengths), 0))
     return np.asarray(function(x, s=lengths, axes=axes))
 
 
@@ -120,7 +125,7 @@ def _cost(operands: Types, results: Types, *, kind: str, lengths: tuple[int, ...
         math.prod(operands[0].shape[: operands[0].ndim - len(lengths)]),
         lengths,
         max(operands[0].dtype.itemsize, results[0].dtype.itemsize),
-        is_real=kind in ("RFFT", "IRFFT"),
+        is_real=kind in OF_REAL,
     )
     return _cost_of(call, operands, results)
 
@@ -147,9 +152,6 @@ fft: Op = Op(
 )
 
 
-_ROUTINES = {"FFT": "fft", "IFFT": "ifft", "RFFT": "rfft", "IRFFT": "irfft"}
-
-
 def _infer_complex(x: ShapeDtype, *, kind: str, axes: tuple[int, ...], length: int) -> ShapeDtype:
     _require_kind("scipy_fft", kind, ("FFT", "IFFT"))
     return _infer_scipy("scipy_fft", x, kind, axes, length)
@@ -157,7 +159,7 @@ def _infer_complex(x: ShapeDtype, *, kind: str, axes: tuple[int, ...], length: i
 
 def _infer_real(x: ShapeDtype, *, kind: str, axes: tuple[int, ...], length: int) -> ShapeDtype:
     name = "scipy_real_fft"
-    _require_kind(name, kind, ("RFFT", "IRFFT"))
+    _require_kind(name, kind, OF_REAL)
     if len(axes) > 1:
         raise ArgumentError(f"{name} over {len(axes)} axes", mend="transform along one axis")
     return _infer_scipy(name, x, kind, axes, length)
@@ -176,7 +178,7 @@ def _infer_scipy(
         raise ArgumentError(f"{name} over no axis", mend="name an axis")
     # The transform over the last axes says what is wrong with the lengths.
     rest = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
-    lengths = (*(x.shape[axis] for axis in axes[:-1]), length)
+    lengths = _lengths(x, axes, length)
     inside = tuple(x.shape[axis] for axis in axes)
     found = _infer(x.with_shape((*rest, *inside)), kind=kind, lengths=lengths)
     shape = list(x.shape)
@@ -185,47 +187,53 @@ def _infer_scipy(
 
 
 def _evaluate_scipy(x: Array, *, kind: str, axes: tuple[int, ...], length: int) -> Array:
-    lengths = [*(x.shape[axis] for axis in axes[:-1]), length]
-    return np.asarray(getattr(np.fft, f"{_ROUTINES[kind]}n")(x, s=lengths, axes=axes))
+    return _evaluate_along(x, kind, _lengths(x, axes, length), axes)
+
+
+def _lengths(x: Any, axes: tuple[int, ...], length: int) -> tuple[int, ...]:
+    """Return how many numbers there are along each axis."""
+    return (*(x.shape[axis] for axis in axes[:-1]), length)
 
 
 def _scipy_cost(
     operands: Types, results: Types, *, kind: str, axes: tuple[int, ...], length: int
 ) -> Cost:
     (x,), (y,) = operands, results
-    lengths = (*(x.shape[axis] for axis in axes[:-1]), length)
+    lengths = _lengths(x, axes, length)
     rest = math.prod(n for axis, n in enumerate(x.shape) if axis not in axes)
-    itemsize, is_real = max(x.dtype.itemsize, y.dtype.itemsize), kind in ("RFFT", "IRFFT")
+    itemsize, is_real = max(x.dtype.itemsize, y.dtype.itemsize), kind in OF_REAL
     return _cost_of(TransformCall(rest, lengths, itemsize, is_real), operands, results)
 
 
-scipy_fft: Op = Op(
-    "scipy_fft",
-    doc="Discrete Fourier transform of complex numbers along any axes by SciPy; `length` is that "
-    "of the last of them. IFFT divides by the number of elements.",
-    infer=_infer_complex,
-    evaluate=_evaluate_scipy,
-    lower=lambda b, types, x, *, kind, axes, length: b.numpy_call(types, x, _ROUTINES[kind], *axes),
-    vjp=NotDifferentiable("transforms become it after they are differentiated"),
-    axes=lambda operands, results, *, axes, **_: _whole(operands, results, axes),
-    cost=_scipy_cost,
-    reuses=(0,),
-    calls_host=True,
-    known_as="fft",
-    batch=leading("axes"),
-)
+def _by_scipy(name: str, doc: str, infer: Callable[..., ShapeDtype], *reuses: int) -> Op:
+    return Op(
+        name,
+        doc=doc,
+        infer=infer,
+        evaluate=_evaluate_scipy,
+        lower=lambda b, types, x, *, kind, axes, length: b.numpy_call(
+            types, x, kind.lower(), *axes
+        ),
+        vjp=NotDifferentiable("transforms become it after they are differentiated"),
+        axes=lambda operands, results, *, axes, **_: _whole(operands, results, axes),
+        cost=_scipy_cost,
+        reuses=reuses,
+        calls_host=True,
+        known_as="fft",
+        batch=leading("axes"),
+    )
 
-scipy_real_fft: Op = Op(
+
+scipy_fft: Op = _by_scipy(
+    "scipy_fft",
+    "Discrete Fourier transform of complex numbers along any axes by SciPy; `length` is that of "
+    "the last of them. IFFT divides by the number of elements.",
+    _infer_complex,
+    0,
+)
+scipy_real_fft: Op = _by_scipy(
     "scipy_real_fft",
-    doc="Discrete Fourier transform by SciPy of real numbers along one axis of `length` numbers, "
-    "to half of them (RFFT), and back (IRFFT), divided by their number.",
-    infer=_infer_real,
-    evaluate=_evaluate_scipy,
-    lower=lambda b, types, x, *, kind, axes, length: b.numpy_call(types, x, _ROUTINES[kind], *axes),
-    vjp=NotDifferentiable("transforms become it after they are differentiated"),
-    axes=lambda operands, results, *, axes, **_: _whole(operands, results, axes),
-    cost=_scipy_cost,
-    calls_host=True,
-    known_as="fft",
-    batch=leading("axes"),
+    "Discrete Fourier transform by SciPy of real numbers along one axis of `length` numbers, to "
+    "half of them (RFFT), and back (IRFFT), divided by their number.",
+    _infer_real,
 )

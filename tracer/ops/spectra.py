@@ -8,16 +8,15 @@ import numpy as np
 
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import Cost, NotDifferentiable, Op, ShapeDtype
+from tracer.ir.library_calls import SpectrumCall
 from tracer.ir.op import Types
 from tracer.ops.eigen import eigh
-from tracer.ops.matrix_rules import lapack_call, matrix_axes
+from tracer.ops.matrix_rules import matrix_axes
 from tracer.ops.rules import moved_bytes
 from tracer.ops.svd import svd
 
 Array = np.ndarray[Any, Any]
 _SINGLE = 4
-_COPIED = 1 << 17
-"""Bytes of matrices that NumPy copies to double precision at a time, on two threads."""
 _KINDS: dict[str, tuple[Op, dict[str, bool]]] = {
     "eigvalsh": (eigh, {"compute_vectors": False}),
     "svdvals": (svd, {"compute_vectors": False, "full_matrices": False}),
@@ -41,8 +40,8 @@ def _evaluate(a: Array, *, kind: str) -> Array:
 def _cost(operands: Types, results: Types, *, kind: str) -> Cost:
     op, params = _KINDS[kind]
     flops = op.cost(operands, results, **params).flops
-    one = operands[0].with_shape(operands[0].shape[-2:])
-    call = lapack_call(one, one.shape[-1], workspace=_COPIED + 12 * one.nbytes)
+    rows, columns = operands[0].shape[-2:]
+    call = SpectrumCall(rows, columns, operands[0].dtype.itemsize)
     return Cost(flops, moved_bytes(operands, results), calls=(call,))
 
 

@@ -14,6 +14,7 @@ from tracer.ir.library_calls import (
     ConvolutionCall,
     PanelCall,
     ProductCall,
+    SpectrumCall,
     TransformCall,
     TriangleCall,
 )
@@ -128,6 +129,18 @@ class Packing:
         if is_long and call.rows * inner >= enough:
             return call.columns * min(inner, self.eigen_depth) + self.eigen_local
         return sides * min(inner * 4 // 3, self.eigen_depth)
+
+    def library_bytes(self, call: PanelCall | SpectrumCall | TransformCall) -> int:
+        """Bound what a library stores for a call besides operands and result."""
+        if isinstance(call, PanelCall):
+            return self.panel_bytes(call)
+        if isinstance(call, SpectrumCall):
+            return self.spectrum_bytes(call)
+        return self.transform_bytes(call)
+
+    def spectrum_bytes(self, call: SpectrumCall) -> int:
+        """Bound what NumPy copies on all threads, and works in."""
+        return self.threads * call.thread_bytes
 
     def panel_bytes(self, call: PanelCall) -> int:
         """Bound what OpenBLAS packs for LAPACK, and LAPACK's workspace."""

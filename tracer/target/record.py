@@ -18,6 +18,7 @@ from tracer.ir.library_calls import (
     SelectionCall,
     SmallMatricesCall,
     SortCall,
+    SpectrumCall,
     TransformCall,
     TriangleCall,
     argsort_bytes,
@@ -475,10 +476,8 @@ class Target:
         """Bound what a call stores besides operands and result."""
         if isinstance(call, SmallMatricesCall):
             return self._memory_of_matrices(call)
-        if isinstance(call, PanelCall):
-            return ProductMemory(0, self.packing.panel_bytes(call), 0)
-        if isinstance(call, TransformCall):
-            return ProductMemory(0, self.packing.transform_bytes(call), 0)
+        if isinstance(call, PanelCall | SpectrumCall | TransformCall):
+            return ProductMemory(0, self.packing.library_bytes(call), 0)
         if isinstance(call, ConvolutionCall):
             return ProductMemory(0, self.packing.by_convolution(call), 4 * call.windows)
         if isinstance(call, SelectionCall):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tracer.ir.library_calls import (
     ConvolutionCall,
     ProductCall,
+    SpectrumCall,
     TransformCall,
     TriangleCall,
     argsort_bytes,
@@ -22,7 +23,7 @@ from tracer.ir.library_calls import (
 )
 from tracer.lowering.emit.host_calls import TARGET as HOST_CALL
 from tracer.lowering.emit.numpy_routines import NUMPY_ROUTINE
-from tracer.lowering.emit.spectrum_routines import AT_A_TIME, SPECTRA, wide_bytes
+from tracer.lowering.emit.spectrum_routines import SPECTRA
 from tracer.lowering.emit.transform_routines import TRANSFORMS
 from tracer.lowering.memory.hlo_text import Array, Computation, Instruction, axes_of, parse
 from tracer.target import host_packing
@@ -210,24 +211,13 @@ def _host_call(operands: list[Array], call: Instruction) -> int:
     if named[1] in TRANSFORMS:
         return _host_transform(operands[0], call.results[0], named)
     if named[1] in SPECTRA:
-        return _matrices(operands[0])
+        rows, columns = operands[0].shape[-2:]
+        return host_packing().spectrum_bytes(SpectrumCall(rows, columns, operands[0].itemsize))
     keys, axis = operands[0], int(named[2])
     if named[1] == "argsort":
         return argsort_bytes(math.prod(keys.shape), keys.shape[axis])
     is_apart = named[1] == "sort" and math.prod(keys.shape[axis + 1 :]) > 1
     return keys.nbytes // math.prod(keys.shape) * keys.shape[axis] if is_apart else 0
-
-
-def _matrices(x: Array) -> int:
-    """Bound what each thread has for the values of some matrices.
-
-    NumPy's copies of them and of each one, and what LAPACK works in.
-    """
-    matrix = wide_bytes(x.itemsize, x.shape[-2:])
-    return host_packing().threads * (max(AT_A_TIME, matrix) + _WORKSPACE * matrix)
-
-
-_WORKSPACE = 6
 
 
 def _host_transform(x: Array, result: Array, named: re.Match[str]) -> int:

@@ -23,11 +23,11 @@ from functools import partial
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Op, Value, rebuild
+from tracer.optimizer.legalize.writer import wide_dtype
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Target
 from tracer.target.spectra import Spectra
 
-_SINGLE = 4
 _KINDS: dict[Op | None, str] = {ops.eigh: "eigvalsh", ops.svd: "svdvals"}
 
 
@@ -55,7 +55,7 @@ def _is_taken(rules: Spectra, node: Node) -> bool:
     if node.op not in _KINDS or node.params["compute_vectors"]:
         return False
     type = node.operand_types[0]
-    if (node.op is ops.eigh and type.dtype.kind == "c") or type.dtype.itemsize < _SINGLE:
+    if (node.op is ops.eigh and type.dtype.kind == "c") or wide_dtype(type.dtype) != type.dtype:
         return False
     *batch, rows, columns = type.shape
     return rules.are_by_numpy(math.prod(batch), rows, columns)

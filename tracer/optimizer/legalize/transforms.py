@@ -22,18 +22,19 @@ Along the last axes of complex128 two numbers fill a vector: rows took 1.1 times
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.ir.library_calls import TransformCall
+from tracer.ops.fft import OF_REAL
 from tracer.ops.helpers import in_order
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Target
 from tracer.target.transforms import Transforms
 
-_OF_REAL = ("RFFT", "IRFFT")
+Axes = tuple[int, ...]
 
 
 def scipy_transforms_pass(target: Target) -> Pass:
@@ -71,28 +72,21 @@ def _is_taken(rules: Transforms | None, node: Node) -> bool:
 
 def _transformed(node: Node, x: Value) -> Value:
     """Transform before a transpose of the operand."""
-    order, kind, lengths = tuple(range(x.type.ndim)), node.params["kind"], node.params["lengths"]
+    order, lengths = tuple(range(x.type.ndim)), node.params["lengths"]
     if x.node.op is ops.transpose:
         order, x = x.node.params["permutation"], x.node.operands[0]
-    every = order[-len(lengths) :]
-
-    def along(x: Value, kind: str, axes: Sequence[int]) -> Value:
-        length = dict(zip(every, lengths, strict=True))[axes[-1]]
-        op = ops.scipy_real_fft if kind in _OF_REAL else ops.scipy_fft
-        return op(x, kind=kind, axes=tuple(axes), length=length)  # type: ignore[no-any-return]
-
-    return in_order(_by_parts(x, kind, every, along), order)
+    sizes = dict(zip(order[-len(lengths) :], lengths, strict=True))
+    for kind, axes in _parts(node.params["kind"], tuple(sizes)):
+        op = ops.scipy_real_fft if kind in OF_REAL else ops.scipy_fft
+        x = op(x, kind=kind, axes=axes, length=sizes[axes[-1]])
+    return in_order(x, order)
 
 
-def _by_parts(x: Value, kind: str, axes: Sequence[int], along: Callable[..., Value]) -> Value:
-    """Transform real numbers along the last one of the axes, complex ones along the others."""
-    if kind not in _OF_REAL:
-        return along(x, kind, axes)
-    *others, last = axes
-    if kind == "IRFFT":
-        return along(along(x, "IFFT", others) if others else x, kind, [last])
-    half = along(x, kind, [last])
-    return along(half, "FFT", others) if others else half
+def _parts(kind: str, axes: Axes) -> list[tuple[str, Axes]]:
+    """Return which transforms are made: real numbers along the last axis, others complex."""
+    others, last = axes[:-1], axes[-1:]
+    parts = {"RFFT": [(kind, last), ("FFT", others)], "IRFFT": [("IFFT", others), (kind, last)]}
+    return [(part, along) for part, along in parts.get(kind, [(kind, axes)]) if along]
 
 
 def _composed(x: Value, permutation: Sequence[int]) -> Value:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from tracer import ops
 from tracer.array.array import Array
 from tracer.array.dispatch import apply, apply_many
+from tracer.ir import ShapeDtype
 from tracer.lowering import NUMPY_ROUTINE
 from tracer.numpy.fft import fftn, ifftn, irfft, rfft
 from tracer.numpy.linalg import eigvalsh, svdvals
@@ -25,15 +26,15 @@ _RUNNING = {
 }
 
 
-_SPECTRA = {"eigvalsh": eigvalsh, "svdvals": svdvals}
-_OF_COMPLEX = {"fft": fftn, "ifft": ifftn}
-_TRANSFORMS = ("fft", "ifft", "rfft", "irfft")
-
-
-def _transformed(instruction: Instruction, x: Array, axes: tuple[int, ...], name: str) -> Array:
-    if name == "irfft":
-        return irfft(x, instruction.result.shape[axes[0]], axis=axes[0])
-    return rfft(x, axis=axes[0]) if name == "rfft" else _OF_COMPLEX[name](x, axes=axes)
+_BY_AXES: dict[str, Callable[[Array, tuple[int, ...], ShapeDtype], Array]] = {
+    "fft": lambda x, axes, _: fftn(x, axes=axes),
+    "ifft": lambda x, axes, _: ifftn(x, axes=axes),
+    "rfft": lambda x, axes, _: rfft(x, axis=axes[0]),
+    "irfft": lambda x, axes, result: irfft(x, result.shape[axes[0]], axis=axes[0]),
+    "eigvalsh": lambda x, *_: eigvalsh(x),
+    "svdvals": lambda x, *_: svdvals(x),
+}
+"""Functions of the operand, the axes along which, and the result's type."""
 
 
 def _routine(instruction: Instruction) -> tuple[str, tuple[int, ...], bool] | None:
@@ -43,7 +44,7 @@ def _routine(instruction: Instruction) -> tuple[str, tuple[int, ...], bool] | No
         return None
     name, along, *rest = [*str(attributes.get(NUMPY_ROUTINE, "")).split(" "), ""][:3]
     places = along.split(",")
-    is_known = name in ("sort", "argsort", *_RUNNING, *_TRANSFORMS, *_SPECTRA)
+    is_known = name in ("sort", "argsort", *_RUNNING, *_BY_AXES)
     if not is_known or not all(map(str.isdigit, places)):
         return None
     axes = tuple(map(int, places))
@@ -62,10 +63,8 @@ def numpy_routine(instruction: Instruction, x: Array) -> Array:
     found = _routine(instruction)
     assert found is not None
     name, axes, is_reversed = found
-    if name in _TRANSFORMS:
-        return _transformed(instruction, x, axes, name)
-    if name in _SPECTRA:
-        return _SPECTRA[name](x)
+    if name in _BY_AXES:
+        return _BY_AXES[name](x, axes, instruction.result)
     (axis,) = axes
     if name in _RUNNING:
         return apply(_RUNNING[name], x, axis=axis, reverse=is_reversed)
